@@ -1,0 +1,100 @@
+/* What translated code shares with the rest of the engine: the guest CPU state and the records that
+ * instrumentation operations name.
+ *
+ * A guest's state is one struct per guest thread that begins with IrState and goes on with the guest's
+ * registers (guest/rv64/rv64.h: Rv64State). Operations reach it by byte offset: the interpreter through
+ * its IrState pointer, the JIT through gs:. It lies in an anonymous mapping of IR_STATE_WINDOW bytes, whose
+ * second part holds the thread's counters, so that `count` is one addition to gs:[disp32] and never moves:
+ *
+ *   +0                 IrState, guest registers
+ *   +IR_COUNTERS_AT    uint64_t counters[]; offset 0 of this area is the retired-instruction count
+ *   +IR_STATE_WINDOW   end (reserved without commit: only touched counters cost memory)
+ */
+#ifndef IR_STATE_H
+#define IR_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define IR_COUNTERS_AT  0x4000      /* byte offset of the counter area from the state */
+#define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread; bounds the number of counters */
+
+typedef struct IrState IrState;
+typedef struct IrRegion IrRegion;
+typedef struct IrBlock IrBlock;
+typedef struct IrCallStack IrCallStack;
+
+struct IrState {
+  uint64_t pc;                  /* guest pc: of the current instruction inside a region, of the next one outside */
+  volatile uint32_t interrupt;  /* non-zero: leave at the next region exit or back-edge (signals, baton, requests) */
+  volatile uint32_t stop;       /* non-zero: a hook asked to stop; tested by stop_if_asked */
+  int64_t budget;               /* instructions left before the budget operation leaves (scheduler, stop counts) */
+  uint64_t fp_rm;               /* dynamic rounding mode, RISC-V numbering */
+  uint64_t fp_flags;            /* accrued exception flags, RISC-V bits */
+  const IrBlock *block;         /* the block being executed (interpreter): where a fault happened */
+  IrCallStack *callstack;       /* shadow call stack of this thread, NULL if nobody asked */
+  void *thread;                 /* owner: CoreThread */
+};
+
+/* A counter of the thread, by byte offset in the counter area. Slot 0 is the retired-instruction count. */
+static inline uint64_t *ir_counter(IrState *s, uint64_t offset) {
+  return (uint64_t *)((char *)s + IR_COUNTERS_AT + offset);
+}
+
+/* A rare instruction's C implementation; `name` is what the printer shows. */
+typedef struct IrHelper {
+  const char *name;
+  uint64_t (*fn)(IrState *s, uint64_t a, uint64_t b);
+} IrHelper;
+
+/* A call from translated code to whoever observes. The result is non-zero for DENY where the event can be denied
+ * (the pass emits a trap_if on it), else ignored. `pc` is the observed instruction's (or block's). */
+typedef struct IrCallout IrCallout;
+struct IrCallout {
+  uint64_t (*fn)(IrState *s, const IrCallout *site, uint64_t a, uint64_t b, uint32_t size);
+  uint64_t pc;
+  uint32_t aux;  /* event-specific: instruction count of a block, branch kind, ... */
+  uint32_t kind; /* event kind, for the printer and the owner */
+  void *owner;   /* the hook */
+};
+
+typedef struct IrNth {
+  uint64_t every, left;
+} IrNth;
+
+/* A ring of fixed-size records. `flush` is called when it is full; afterwards `next` has room for one record. */
+typedef struct IrRing IrRing;
+struct IrRing {
+  char *next, *end;
+  uint32_t record_size; /* bytes, a multiple of 8 */
+  void (*flush)(IrRing *ring, IrState *s);
+  void *owner;
+};
+
+/* A shadow plane of 1 or 2 bits per guest byte as a flat window: the bits of guest byte va are in host byte
+ * window[va >> shift] (shift 3 for one bit, 2 for two), lowest address in the lowest bits. Zero = unmarked. */
+typedef struct IrPlane {
+  uint8_t *window;
+  uint32_t shift;
+  uint32_t bits;
+} IrPlane;
+
+/* An indirect branch whose targets are counted: the last target's count is at hand, others are looked up by `miss`,
+ * which returns the counter to increase and sets last/counter. */
+typedef struct IrEdgeSite IrEdgeSite;
+struct IrEdgeSite {
+  uint64_t last;
+  uint64_t *counter;
+  uint64_t *(*miss)(IrEdgeSite *site, IrState *s, uint64_t target);
+  uint64_t pc;
+  void *owner;
+};
+
+/* A static call or jump site, for the call stack. */
+typedef struct IrCallSite {
+  uint64_t pc;     /* of the call instruction */
+  uint64_t ret_pc; /* where the callee returns to */
+  void *owner;     /* the call graph */
+} IrCallSite;
+
+#endif
