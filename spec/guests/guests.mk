@@ -1,0 +1,42 @@
+# The guest programs. spec/guests/*.c run on every architecture, spec/guests/ARCH/*.{c,S} on one.
+#   $(BUILD)/guests/ARCH/NAME       static (assembly files: without libc)
+#   $(BUILD)/guests/ARCH/NAME-dyn   dynamically linked
+#   $(BUILD)/guests/ARCH/NAME-pie   static-pie (assembly only: Debian's cross libc has no rcrt1.o)
+# A new architecture is one row of three variables and its name in GUEST_ARCHES.
+
+GUEST_ARCHES ?= rv64
+GUEST_CC_rv64 := riscv64-linux-gnu-gcc
+GUEST_CC_x64  := gcc
+GUEST_CC_aa64 := aarch64-linux-gnu-gcc
+GUEST_CFLAGS  := -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -pthread -Ispec/guests
+GUEST_LIBS    := -lm
+GUEST_PIES    := asm_hello
+GUEST_HDR     := spec/guests/guest.h
+
+guest_names = $(basename $(notdir $(wildcard $(1))))
+
+# $(1) = architecture
+define guest_rules
+GUEST_C_$(1) := $$(call guest_names,spec/guests/*.c spec/guests/$(1)/*.c)
+GUEST_S_$(1) := $$(call guest_names,spec/guests/$(1)/*.S)
+GUESTS_$(1)  := $$(addprefix $$(BUILD)/guests/$(1)/,$$(GUEST_C_$(1)) $$(GUEST_C_$(1):%=%-dyn) \
+                $$(GUEST_S_$(1)) $$(GUEST_PIES:%=%-pie))
+$$(BUILD)/guests/$(1)/%: spec/guests/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) -static $$< -o $$@ $$(GUEST_LIBS)
+$$(BUILD)/guests/$(1)/%-dyn: spec/guests/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) $$< -o $$@ $$(GUEST_LIBS)
+$$(BUILD)/guests/$(1)/%: spec/guests/$(1)/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) -static $$< -o $$@ $$(GUEST_LIBS)
+$$(BUILD)/guests/$(1)/%-dyn: spec/guests/$(1)/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) $$< -o $$@ $$(GUEST_LIBS)
+$$(BUILD)/guests/$(1)/%: spec/guests/$(1)/%.S | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1)) -g -nostdlib -static $$< -o $$@
+$$(BUILD)/guests/$(1)/%-pie: spec/guests/$(1)/%.S | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1)) -g -nostdlib -static-pie $$< -o $$@
+$$(BUILD)/guests/$(1):
+	mkdir -p $$@
+endef
+$(foreach arch,$(GUEST_ARCHES),$(eval $(call guest_rules,$(arch))))
+
+.PHONY: guests
+guests: $(foreach arch,$(GUEST_ARCHES),$(GUESTS_$(arch)))
