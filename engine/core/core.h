@@ -46,6 +46,8 @@ typedef struct CoreOs {
   void (*fault)(CoreThread *t, int signo, int code, uint64_t address);
   /* Thread has ended: clear_child_tid, robust list. Last call on t. */
   void (*thread_exit)(CoreThread *t);
+  /* Makes host thread t return from a blocking host call (EINTR). Any thread may call it. */
+  void (*kick)(CoreThread *t);
   void (*close)(Emu *emu); /* frees emu->os_data; restores signal dispositions */
 } CoreOs;
 
@@ -70,11 +72,25 @@ struct CoreThread {
   bool woken;
   bool die;                  /* must end at the next chance (exit_group by another thread) */
   uint64_t step_left;        /* kit_step: instructions left, UINT64_MAX: not stepping */
-  uint64_t skip_exec_pc;     /* resume past an exec hook here once; ~0: none */
+  uint64_t skip_exec_pc;     /* resuming here after a stop: hooks of skip_sites had their say; ~0: none */
+  uint32_t skip_sites;       /* mask of CoreSiteKind */
+  uint32_t stop_sites;       /* of the stop being asked for: becomes skip_sites */
   void *sigstack;            /* host alternate stack */
   void *os;                  /* OsThread */
-  CoreThread *next;
+  bool idle_sleeper;         /* sleeps for real on everybody's behalf */
+  uint64_t wait_order;       /* when it began to wait: futex wake-ups are in this order */
+  int64_t slice;             /* state->budget when last accounted */
+  sigjmp_buf exit_env;       /* thread_main's way out */
+  bool ended_process;        /* the last thread: the controller waits for it */
+  CoreThread *next, *ready_next;
 };
+
+typedef struct CoreSched {
+  CoreThread *head, *tail;   /* ready threads, first in first out */
+  CoreThread *only;          /* kit_step: nobody else runs */
+  uint64_t wait_orders;
+  _Atomic uint32_t controller; /* futex word of kit_run's caller */
+} CoreSched;
 
 typedef struct CoreImageRecord { /* loaded ELF file; os/ adds them, api/ and debug/ read them */
   KitImage pub;
@@ -93,19 +109,24 @@ struct KitEmu {
   char *exe_path;    /* absolute host path of the program */
   char *sysroot;
 
+  CoreThread *threads_first;  /* the main thread as the loader made it, until the first run starts it */
   CoreThread *threads;        /* in creation order; exited ones are unlinked */
   CoreThread *current;        /* holds the baton; NULL: controller */
   CoreThread *last_stopped;
   uint32_t n_threads;         /* live */
   uint32_t n_threads_ever;
   pthread_mutex_t lock;       /* scheduler queue and baton */
-  pthread_cond_t controller;  /* the controller waits here during kit_run */
+  CoreSched sched;
+  VEC(pthread_t) finished;    /* host threads to join */
   bool running, ended, exiting, is_child, started;
   KitStop stop;               /* why the world stopped; final once `ended` */
   volatile sig_atomic_t interrupt_asked;
-  uint64_t clock;             /* instruction clock: ns added by sleeps when all threads sleep */
+  uint32_t dispatchers;       /* attached tools that require the dispatcher: no chaining */
+  bool budget_on;             /* translations carry the budget operation */
+  bool stop_on_fault;
+  uint64_t clock;             /* instruction clock: budgeted instructions, plus sleeps while all threads sleep */
   uint64_t insns_exited;      /* retired by threads that are gone */
-  uint64_t insn_limit;        /* kit_run's max_insns as an absolute count; UINT64_MAX: none */
+  uint64_t limit_left;        /* of kit_run's max_insns; UINT64_MAX: none */
   KitError error;
   KitStats stats;
 };
@@ -165,16 +186,15 @@ bool core_page_has_code(Emu *emu, uint64_t va);
 
 /* ---- fault.c --------------------------------------------------------------------------------------------------- */
 
-void core_fault_init(Emu *emu); /* SIGSEGV and SIGBUS handlers */
-void core_fault_close(Emu *emu);
 void core_fault_thread(CoreThread *t); /* alternate stack for this host thread */
+void core_fault_thread_end(CoreThread *t);
 /* For os/'s handler of those signals: true if it was a guest access and has been dealt with (may not return). */
 bool core_host_fault(int signo, siginfo_t *info, void *ucontext);
 
 /* ---- hooks.c: where events are raised ---------------------------------------------------------------------------- */
 
 bool core_hooks_want(const Emu *emu, KitEventKind kind);
-/* Calls the hooks of ev->kind that match; the union of their verdicts. KIT_STOP is noted in t->state->stop and emu->stop. */
+/* Calls the hooks of ev->kind (and of the kinds that include it) that match; the union of their verdicts. KIT_STOP is noted in t->state->stop and emu->stop. */
 int core_raise(CoreThread *t, KitEvent *ev);
 
 #endif

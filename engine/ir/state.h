@@ -34,6 +34,7 @@ struct IrState {
   const IrBlock *block;         /* the block being executed (interpreter): where a fault happened */
   IrCallStack *callstack;       /* shadow call stack of this thread, NULL if nobody asked */
   void *thread;                 /* owner: CoreThread */
+  uint64_t tid;                 /* guest thread id, for filters */
 };
 
 /* A counter of the thread, by byte offset in the counter area. Slot 0 is the retired-instruction count. */

@@ -1,0 +1,30 @@
+/* Private to core/: the registry of hooks and probes. */
+#ifndef CORE_HOOKS_H
+#define CORE_HOOKS_H
+
+#include "core/probe.h"
+
+struct KitHook {
+  CoreProbe probe;    /* in translated code; unused for events that are raised from C */
+  Emu *emu;
+  KitHookSpec spec;
+  IrNth nth;
+  uint64_t hits;
+  bool dead;          /* closed; freed when no event is being raised */
+  bool woven;         /* probe is on the list */
+  void (*on_free)(KitHook *h); /* owner's extra data */
+  void *data;
+  KitHook *next;
+};
+
+struct CoreHooks {
+  CoreProbe *probes;
+  uint32_t sites;                    /* union of the probes' masks */
+  KitHook *by_event[KIT_EV_EVENTS];  /* in registration order */
+  uint32_t depth;                    /* events being raised, nested */
+  bool some_dead;
+  uint64_t next_counter, *free_counters;
+  size_t n_free_counters, cap_free_counters;
+};
+
+#endif
