@@ -32,7 +32,7 @@ $$(BUILD)/guests/$(1)/%-dyn: spec/guests/$(1)/%.c $$(GUEST_HDR) | $$(BUILD)/gues
 $$(BUILD)/guests/$(1)/%: spec/guests/$(1)/%.S | $$(BUILD)/guests/$(1)
 	$$(GUEST_CC_$(1)) -g -nostdlib -static $$< -o $$@
 $$(BUILD)/guests/$(1)/%-pie: spec/guests/$(1)/%.S | $$(BUILD)/guests/$(1)
-	$$(GUEST_CC_$(1)) -g -nostdlib -static-pie $$< -o $$@
+	$$(GUEST_CC_$(1)) -g -nostdlib -static-pie -Wl,--no-dynamic-linker $$< -o $$@
 $$(BUILD)/guests/$(1):
 	mkdir -p $$@
 endef

@@ -60,6 +60,13 @@ function M.program(run, arch, link)
   return arch .. "/" .. run.name .. (link == "static" and "" or "-" .. link)
 end
 
+-- The arguments of a run; $BUILD in them stands for the build directory.
+function M.args(run, build)
+  local args = {}
+  for i, arg in ipairs(run.args) do args[i] = arg:gsub("%$BUILD", build) end
+  return args
+end
+
 function M.title(run, link)
   return table.concat({run.name .. "(" .. link .. ")", table.unpack(run.args)}, " ")
 end
