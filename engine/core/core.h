@@ -75,6 +75,10 @@ struct CoreThread {
   uint64_t skip_exec_pc;     /* resuming here after a stop: hooks of skip_sites had their say; ~0: none */
   uint32_t skip_sites;       /* mask of CoreSiteKind */
   uint32_t stop_sites;       /* of the stop being asked for: becomes skip_sites */
+  bool stop_asked;           /* state->stop means: stop the world as emu->stop says */
+  bool in_region;            /* inside ir_interp, callouts included */
+  bool redirected;           /* a hook wrote the pc: go on at new_pc once the region is left */
+  uint64_t new_pc;
   void *sigstack;            /* host alternate stack */
   void *os;                  /* OsThread */
   bool idle_sleeper;         /* sleeps for real on everybody's behalf */
@@ -121,6 +125,7 @@ struct KitEmu {
   bool running, ended, exiting, is_child, started;
   KitStop stop;               /* why the world stopped; final once `ended` */
   volatile sig_atomic_t interrupt_asked;
+  int kill_asked;             /* kit_kill: end as this signal would at the next chance */
   uint32_t dispatchers;       /* attached tools that require the dispatcher: no chaining */
   bool budget_on;             /* translations carry the budget operation */
   bool stop_on_fault;
@@ -138,6 +143,10 @@ KitStatus core_fail(Emu *emu, KitStatus code, const char *fmt, ...) __attribute_
 
 /* A new guest thread. state is copied from `from` (or zeroed if NULL); it starts to run when core_thread_start is called. */
 CoreThread *core_thread_new(Emu *emu, const CoreThread *from);
+/* Frees a thread that was never started. */
+void core_thread_discard(CoreThread *t);
+/* The pc was set from outside (debugger, hook): translated code must not go on where it was. */
+void core_pc_written(CoreThread *t);
 /* Starts its host thread; tid is filled in with the host's (for the main thread: the pid). false: no host thread to be had. */
 bool core_thread_start(CoreThread *t);
 /* Ends the calling guest thread; does not return. The last thread ends the process with `status`. */
@@ -183,6 +192,9 @@ void core_invalidate(Emu *emu, uint64_t va, uint64_t len);
 void core_flush(Emu *emu);
 /* The page at va holds translated code (and is write-protected because of it, if the guest may write to it). */
 bool core_page_has_code(Emu *emu, uint64_t va);
+
+/* Calls fn(p) once no region made before this call can still be executing: for what translated code points to. */
+void core_defer(Emu *emu, void (*fn)(void *p), void *p);
 
 /* ---- fault.c --------------------------------------------------------------------------------------------------- */
 

@@ -112,7 +112,7 @@ static KitStopReason stop_reason(const KitHook *h) {
 
 static void ask_stop(CoreThread *t, KitHook *h, const KitEvent *ev) {
   Emu *emu = t->emu;
-  if (!t->state->stop) {
+  if (!t->stop_asked) {
     emu->stop = (KitStop){.reason = stop_reason(h), .tid = t->tid, .pc = ev->pc, .hook = h};
     if (ev->kind == KIT_EV_LOAD || ev->kind == KIT_EV_STORE || ev->kind == KIT_EV_ACCESS) {
       emu->stop.address = ev->access.addr;
@@ -120,8 +120,8 @@ static void ask_stop(CoreThread *t, KitHook *h, const KitEvent *ev) {
       emu->stop.is_write = ev->access.is_write;
     }
   }
-  t->state->stop = 1;
-  t->state->interrupt = 1;
+  t->stop_asked = true;
+  t->state->stop = t->state->interrupt = 1;
 }
 
 /* One hook that matched. */
@@ -149,6 +149,9 @@ static bool matches(KitHook *h, const KitEvent *ev) {
     if (!overlaps(ev->access.addr, ev->access.size, f->addr, f->addr_len)) return false;
     if (f->size_min && ev->access.size < f->size_min) return false;
     if (f->size_max && ev->access.size > f->size_max) return false;
+    uint64_t where;
+    uint8_t value;
+    if (h->plane && !core_plane_find(h->plane, ev->access.addr, ev->access.size, &where, &value)) return false;
     break;
   case KIT_EV_MAP: case KIT_EV_UNMAP: case KIT_EV_PROTECT:
     if (!overlaps(ev->map.addr, ev->map.len, f->addr, f->addr_len)) return false;
@@ -274,17 +277,22 @@ static void hook_emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   IrRef a = s->kind == SITE_ACCESS ? s->addr : s->kind == SITE_BRANCH ? s->to : 0;
   IrRef b = s->kind == SITE_BRANCH ? (s->taken ? s->taken : core_emit_imm(w, 1)) : 0;
   IrRef zero = !a || !b ? core_emit_imm(w, 0) : 0;
-  uint32_t g = core_guard_begin(w, core_emit_filter(w, &h->spec.filter, s, &h->nth));
+  IrRef cond = core_emit_filter(w, &h->spec.filter, s, &h->nth);
+  if (h->plane) cond = core_emit(w, IR_plane_test, s->addr, (IrRef)s->size, 0, (uint64_t)(uintptr_t)core_plane_ir(h->plane));
+  uint32_t g = core_guard_begin(w, cond);
   IrRef v = core_emit(w, IR_callout, a ? a : zero, b ? b : zero, (IrRef)s->size, (uint64_t)(uintptr_t)&site->out);
   if (s->kind == SITE_ACCESS) core_emit(w, IR_trap_if, v, IR_FAULT_DENIED, a, 0);
   core_guard_end(w, g);
 }
 
-KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **out) {
+KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **out) { return core_hook_add_plane(emu, spec, NULL, out); }
+
+KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane, KitHook **out) {
   if (spec->event >= KIT_EV_EVENTS) return core_fail(emu, KIT_E_ARGUMENT, "no such event: %d", (int)spec->event);
   KitHook *h = xcalloc(1, sizeof *h);
   h->emu = emu;
   h->spec = *spec;
+  h->plane = plane;
   h->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
   uint32_t sites = core_event_sites(spec->event);
   h->probe = (CoreProbe){.sites = sites, .may_stop = true, .wants = hook_wants, .emit = hook_emit};
@@ -327,6 +335,16 @@ void kit_hook_close(KitHook **hook) {
   if (h->woven) core_probe_remove(h->emu, &h->probe); /* flushes: no new region calls it, a running one sees `dead` */
   h->emu->hooks->some_dead = true;
   if (!h->emu->hooks->depth && !h->emu->running) sweep(h->emu);
+}
+
+void core_hook_drop_plane(Emu *emu, const CorePlane *plane) {
+  for (int e = KIT_EV_LOAD; e <= KIT_EV_ACCESS; e++)
+    for (KitHook *h = emu->hooks->by_event[e]; h; h = h->next)
+      if (h->plane == plane && !h->dead) {
+        KitHook *closing = h;
+        kit_hook_close(&closing);
+        break; /* the list may have been swept: the caller comes again for the next */
+      }
 }
 
 uint64_t kit_hook_hits(const KitHook *hook) { return hook->hits; }

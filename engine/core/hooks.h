@@ -9,6 +9,7 @@ struct KitHook {
   Emu *emu;
   KitHookSpec spec;
   IrNth nth;
+  CorePlane *plane;   /* only accesses that touch a marked byte match */
   uint64_t hits;
   bool dead;          /* closed; freed when no event is being raised */
   bool woven;         /* probe is on the list */
@@ -26,5 +27,10 @@ struct CoreHooks {
   uint64_t next_counter, *free_counters;
   size_t n_free_counters, cap_free_counters;
 };
+
+/* kit_hook_add with a plane in front: see fast/plane.c. */
+KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane, KitHook **out);
+/* Closes the hooks of a plane that goes away. */
+void core_hook_drop_plane(Emu *emu, const CorePlane *plane);
 
 #endif

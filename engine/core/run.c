@@ -67,6 +67,15 @@ static void free_thread(CoreThread *t) {
   free(t);
 }
 
+void core_pc_written(CoreThread *t) {
+  if (!t->in_region) return;
+  t->redirected = true;
+  t->new_pc = t->state->pc;
+  t->state->stop = t->state->interrupt = 1;
+}
+
+void core_thread_discard(CoreThread *t) { free_thread(t); }
+
 /* ---- the loop ---------------------------------------------------------------------------------------------- */
 
 /* How many instructions t may run now, at most one quantum. */
@@ -84,8 +93,12 @@ static void pending_work(CoreThread *t) {
   Emu *emu = t->emu;
   IrState *s = t->state;
   if (t->die) core_thread_vanish(t);
-  if (s->stop) {
-    s->stop = 0;
+  if (emu->kill_asked && !emu->ended) core_process_exit(t, 0, emu->kill_asked);
+  s->stop = 0;
+  if (t->redirected) s->pc = t->new_pc;
+  t->redirected = false;
+  if (t->stop_asked) {
+    t->stop_asked = false;
     KitStop stop = emu->stop;
     stop.pc = s->pc;
     core_stop(t, &stop);
@@ -155,7 +168,7 @@ static void region_trap(CoreThread *t, const IrExit *x) {
 static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   Emu *emu = t->emu;
   IrState *s = t->state;
-  core_reap(emu);
+  if (core_reap(emu)) *link = NULL; /* it may point into what was freed */
   bool one = *single;
   IrRegion *r = one ? core_region_single(emu, s->pc) : core_region(emu, s->pc);
   if (!r) {
@@ -166,14 +179,16 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   }
   bool chain = !one && !emu->opt.requires_dispatch && !emu->dispatchers;
   if (*link && chain) {
+    (*link)->pc = r->pc;
     (*link)->link = r;
-    (*link)->link_generation = *core_generation(emu);
+    (*link)->link_generation = core_links(emu)->generation;
   }
   *link = NULL;
   *single = false;
   t->in_guest = 1;
-  IrExit x = ir_interp(r, s, chain ? core_generation(emu) : NULL);
-  t->in_guest = 0;
+  t->in_region = true;
+  IrExit x = ir_interp(r, s, chain ? core_links(emu) : NULL);
+  t->in_guest = t->in_region = false;
   t->skip_exec_pc = UINT64_MAX;
   switch (x.kind) {
   case IR_EXIT_NEXT: *link = x.succ; break;
@@ -189,7 +204,7 @@ static void guest_loop(CoreThread *t) {
   IrSucc *link = NULL;
   bool single = false;
   if (sigsetjmp(t->fault_env, 0)) { /* a guest access faulted: fault.c */
-    t->in_guest = 0;
+    t->in_guest = t->in_region = false;
     t->skip_exec_pc = UINT64_MAX;
     core_undo(t, t->state->block, t->state->pc);
     t->emu->os->fault(t, t->host_fault.signo, t->host_fault.code, t->host_fault.address);

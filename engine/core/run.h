@@ -15,9 +15,9 @@ _Noreturn void core_thread_vanish(CoreThread *t);           /* ends the host thr
 
 /* Region of exactly one instruction (stepping up to an exact count). */
 IrRegion *core_region_single(Emu *emu, uint64_t pc);
-const volatile uint64_t *core_generation(const Emu *emu);
-/* Frees regions that were dropped; only when no thread is inside one. */
-void core_reap(Emu *emu);
+IrLinks *core_links(const Emu *emu);
+/* Frees regions that were dropped (true: there were some); only when no thread is inside one. */
+bool core_reap(Emu *emu);
 /* The block was left before its instruction at pc: takes back what its entry counted for the rest. */
 void core_undo(CoreThread *t, const IrBlock *block, uint64_t pc);
 /* Turns the budget operation on (second thread, step, limit); stays on. */

@@ -25,7 +25,8 @@ struct CoreCache {
   Map regions, singles;      /* pc -> IrRegion */
   Map pages;                 /* page number -> RegionList of regions made from it */
   RegionList dropped;
-  volatile uint64_t generation;
+  VEC(struct { void (*fn)(void *); void *p; }) deferred;
+  IrLinks *links;
   IrBuilder *builder;
 };
 
@@ -36,12 +37,13 @@ typedef struct Cookie { /* region->cookie */
 CoreCache *core_cache_new(Emu *emu) {
   CoreCache *c = xcalloc(1, sizeof *c);
   c->emu = emu;
-  c->generation = 1;
+  c->links = xcalloc(1, sizeof *c->links);
+  c->links->generation = 1;
   c->builder = ir_builder_new();
   return c;
 }
 
-const volatile uint64_t *core_generation(const Emu *emu) { return &emu->cache->generation; }
+IrLinks *core_links(const Emu *emu) { return emu->cache->links; }
 
 void core_cache_free(CoreCache *c) {
   core_flush(c->emu);
@@ -50,16 +52,32 @@ void core_cache_free(CoreCache *c) {
   map_free(&c->singles);
   map_free(&c->pages);
   vec_free(&c->dropped);
+  vec_free(&c->deferred);
   ir_builder_free(c->builder);
+  free(c->links);
   free(c);
 }
 
-void core_reap(Emu *emu) {
+bool core_reap(Emu *emu) {
   CoreCache *c = emu->cache;
+  if (!c->dropped.n && !c->deferred.n) return false;
   while (c->dropped.n) {
     IrRegion *r = vec_pop(&c->dropped);
     ir_region_free(r);
   }
+  while (c->deferred.n) {
+    c->deferred.n--;
+    c->deferred.at[c->deferred.n].fn(c->deferred.at[c->deferred.n].p);
+  }
+  return true;
+}
+
+void core_defer(Emu *emu, void (*fn)(void *p), void *p) {
+  CoreCache *c = emu->cache;
+  vec_reserve(&c->deferred, c->deferred.n + 1);
+  c->deferred.at[c->deferred.n].fn = fn;
+  c->deferred.at[c->deferred.n++].p = p;
+  if (!emu->running) core_reap(emu);
 }
 
 /* ---- the page index ------------------------------------------------------------------------------------ */
@@ -103,7 +121,7 @@ static void drop_page(CoreCache *c, uint64_t page) {
   }
   vec_free(list);
   free(list);
-  c->generation++;
+  c->links->generation++;
   c->emu->stats.invalidations++;
 }
 
@@ -143,7 +161,7 @@ void core_flush(Emu *emu) {
   map_clear(&c->pages);
   map_clear(&c->regions);
   map_clear(&c->singles);
-  c->generation++;
+  c->links->generation++;
   emu->stats.flushes++;
 }
 
