@@ -46,11 +46,13 @@ void core_hooks_free(CoreHooks *h) {
 
 /* ---- probes -------------------------------------------------------------------------------------------------- */
 
-static void refresh(Emu *emu) {
+/* Translations that `changed` affects are dropped: those of its pc range, or all. */
+static void refresh(Emu *emu, const CoreProbe *changed) {
   CoreHooks *h = emu->hooks;
   h->sites = 0;
   for (CoreProbe *p = h->probes; p; p = p->next) h->sites |= p->sites;
-  core_flush(emu);
+  if (changed->pc_len) core_invalidate(emu, changed->pc, changed->pc_len);
+  else core_flush(emu);
 }
 
 void core_probe_add(Emu *emu, CoreProbe *p) {
@@ -59,7 +61,7 @@ void core_probe_add(Emu *emu, CoreProbe *p) {
   *q = p;
   p->next = NULL;
   for (CoreThread *t = emu->threads; t && p->thread_start; t = t->next) p->thread_start(p, t);
-  refresh(emu);
+  refresh(emu, p);
 }
 
 void core_probe_remove(Emu *emu, CoreProbe *p) {
@@ -68,7 +70,7 @@ void core_probe_remove(Emu *emu, CoreProbe *p) {
       *q = p->next;
       break;
     }
-  refresh(emu);
+  refresh(emu, p);
 }
 
 uint64_t core_counter_alloc(Emu *emu) {
@@ -295,7 +297,8 @@ KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plan
   h->plane = plane;
   h->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
   uint32_t sites = core_event_sites(spec->event);
-  h->probe = (CoreProbe){.sites = sites, .may_stop = true, .wants = hook_wants, .emit = hook_emit};
+  h->probe = (CoreProbe){.sites = sites, .may_stop = true, .wants = hook_wants, .emit = hook_emit,
+                         .pc = spec->filter.pc, .pc_len = spec->filter.pc_len};
   KitHook **q = &emu->hooks->by_event[spec->event];
   while (*q) q = &(*q)->next;
   *q = h;
@@ -332,6 +335,7 @@ void kit_hook_close(KitHook **hook) {
   *hook = NULL;
   if (!h || h->dead) return;
   h->dead = true;
+  if (h->on_close) h->on_close(h);
   if (h->woven) core_probe_remove(h->emu, &h->probe); /* flushes: no new region calls it, a running one sees `dead` */
   h->emu->hooks->some_dead = true;
   if (!h->emu->hooks->depth && !h->emu->running) sweep(h->emu);

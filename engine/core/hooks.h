@@ -13,7 +13,8 @@ struct KitHook {
   uint64_t hits;
   bool dead;          /* closed; freed when no event is being raised */
   bool woven;         /* probe is on the list */
-  void (*on_free)(KitHook *h); /* owner's extra data */
+  void (*on_close)(KitHook *h); /* the owner's part of closing */
+  void (*on_free)(KitHook *h);  /* frees the owner's data */
   void *data;
   KitHook *next;
 };

@@ -37,6 +37,7 @@ typedef struct CoreProbe CoreProbe;
 
 struct CoreProbe {
   uint32_t sites;     /* 1 << CoreSiteKind */
+  uint64_t pc, pc_len; /* wants sites in this range only; pc_len 0: anywhere */
   bool may_stop;      /* may set the state's stop flag: the pass adds stop_if_asked behind its sites */
   bool (*wants)(CoreProbe *p, const CoreSite *site); /* NULL: all of its kinds */
   void (*emit)(CoreProbe *p, CoreWeaver *w, const CoreSite *site);

@@ -1,45 +1,42 @@
-/* kit_wrap: function interception. The entry is an exec hook; the return is a temporary exec hook at the return address that
- * fires when the stack pointer is back where the caller had it (so recursion and longjmp past the frame do no harm). */
+/* kit_wrap: function interception. The entry is an exec hook. Each return address seen gets an exec hook of its own, once and for
+ * good, so that calls cost no retranslation; an activation is over when its thread comes to its return address with the stack
+ * pointer where the caller had it (recursion and longjmp past the frame do no harm). */
 #include <stdlib.h>
 
 #include "core/hooks.h"
 
+typedef struct Activation {
+  uint64_t ret, sp;
+  int tid;
+} Activation;
+
 typedef struct Wrap {
   KitWrapSpec spec;
   Emu *emu;
-  KitHook *entry;
-  VEC(struct Leave *) leaves; /* activations that have not returned yet */
+  Map returns;                 /* return address -> KitHook */
+  VEC(Activation) activations; /* not returned yet; of all threads, oldest first */
 } Wrap;
 
-typedef struct Leave {
-  Wrap *wrap;
-  KitHook *hook;
-  uint64_t sp;
-  int tid;
-} Leave;
-
-static void forget(Leave *l) {
-  Wrap *w = l->wrap;
-  for (size_t i = 0; i < w->leaves.n; i++)
-    if (w->leaves.at[i] == l) {
-      w->leaves.at[i] = vec_pop(&w->leaves);
-      break;
-    }
-  kit_hook_close(&l->hook);
-  free(l);
+/* Ends the innermost activation that returns here; those inside it that never returned (longjmp, exceptions) go too. */
+static bool end_activation(Wrap *w, uint64_t ret, uint64_t sp, int tid) {
+  bool returned = false;
+  for (size_t i = w->activations.n; i-- > 0;) {
+    Activation *a = &w->activations.at[i];
+    if (a->tid != tid) continue;
+    if (a->sp > sp) break; /* still active, further out */
+    returned = a->sp == sp && a->ret == ret;
+    for (size_t j = i + 1; j < w->activations.n; j++) w->activations.at[j - 1] = w->activations.at[j];
+    w->activations.n--;
+    if (returned) break;
+  }
+  return returned;
 }
 
 static KitVerdict on_leave(void *user, KitEmu *emu, KitEvent *ev) {
-  Leave *l = user;
-  Wrap *w = l->wrap;
-  const Guest *g = emu->guest;
-  uint64_t sp = guest_reg(g, emu->current->state, g->abi.sp);
-  if (sp < l->sp) return KIT_CONTINUE; /* a deeper activation returns here */
-  bool returned = sp == l->sp;         /* else the frame was skipped by longjmp or an exception */
-  KitHookFn fn = w->spec.leave;
-  void *fn_user = w->spec.user;
-  forget(l);
-  return returned ? fn(fn_user, emu, ev) : KIT_CONTINUE;
+  Wrap *w = user;
+  uint64_t sp = guest_reg(emu->guest, emu->current->state, emu->guest->abi.sp);
+  if (!end_activation(w, ev->pc, sp, ev->tid)) return KIT_CONTINUE;
+  return w->spec.leave(w->spec.user, emu, ev);
 }
 
 /* Where the function will return to: the link register, or the word at the stack pointer where there is none. */
@@ -69,19 +66,29 @@ static KitVerdict on_enter(void *user, KitEmu *emu, KitEvent *ev) {
     return v;
   }
   if (!w->spec.leave) return v;
-  Leave *l = xcalloc(1, sizeof *l);
-  *l = (Leave){.wrap = w, .sp = sp, .tid = t->tid};
-  KitHookSpec spec = {.event = KIT_EV_EXEC, .filter = {.pc = ret, .pc_len = 1, .tid = t->tid}, .fn = on_leave, .user = l};
-  kit_hook_add(emu, &spec, &l->hook);
-  vec_push(&w->leaves, l);
+  vec_push(&w->activations, ((Activation){.ret = ret, .sp = sp, .tid = t->tid}));
+  if (!map_get(&w->returns, ret)) {
+    KitHook *h;
+    kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_EXEC, .filter = {.pc = ret, .pc_len = 1}, .fn = on_leave, .user = w}, &h);
+    map_put(&w->returns, ret, h);
+  }
   return v;
 }
 
+/* The entry hook goes: its return hooks with it. They are dead at once and freed by the same sweep or the next. */
 static void free_wrap(KitHook *h) {
   Wrap *w = h->data;
-  while (w->leaves.n) forget(w->leaves.at[0]);
-  vec_free(&w->leaves);
+  map_free(&w->returns);
+  vec_free(&w->activations);
   free(w);
+}
+
+static void close_wrap(KitHook *h) {
+  Wrap *w = h->data;
+  uint64_t ret;
+  void *hook;
+  for (size_t i = 0; map_next(&w->returns, &i, &ret, &hook);) kit_hook_close(&(KitHook *){hook});
+  map_clear(&w->returns);
 }
 
 KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out) {
@@ -93,6 +100,7 @@ KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out) {
     free(w);
     return st;
   }
+  (*out)->on_close = close_wrap;
   (*out)->on_free = free_wrap;
   (*out)->data = w;
   return KIT_OK;
