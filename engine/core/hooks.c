@@ -31,8 +31,6 @@ CoreHooks *core_hooks_new(Emu *emu) {
   return h;
 }
 
-static void sweep(Emu *emu);
-
 void core_hooks_free(CoreHooks *h) {
   for (int e = 0; e < KIT_EV_EVENTS; e++)
     for (KitHook *k = h->by_event[e], *next; k; k = next) {
@@ -40,7 +38,6 @@ void core_hooks_free(CoreHooks *h) {
       if (k->on_free) k->on_free(k);
       free(k);
     }
-  free(h->free_counters);
   free(h);
 }
 
@@ -99,13 +96,6 @@ void core_hooks_thread_end(CoreThread *t) {
 }
 
 /* ---- raising ----------------------------------------------------------------------------------------------------- */
-
-static void enter(CoreThread *t) { t->emu->hooks->depth++; }
-
-static void leave(CoreThread *t) {
-  CoreHooks *h = t->emu->hooks;
-  if (!--h->depth && h->some_dead) sweep(t->emu);
-}
 
 static KitStopReason stop_reason(const KitHook *h) {
   if (h->spec.fn) return KIT_STOP_HOOK;
@@ -191,10 +181,8 @@ int core_raise(CoreThread *t, KitEvent *ev) {
   if (!core_hooks_want(t->emu, ev->kind)) return 0;
   sig_atomic_t in_guest = t->in_guest;
   t->in_guest = 0;
-  enter(t);
   int verdict = raise_kind(t, ev->kind, ev);
   if (ev->kind == KIT_EV_LOAD || ev->kind == KIT_EV_STORE) verdict |= raise_kind(t, KIT_EV_ACCESS, ev);
-  leave(t);
   t->in_guest = in_guest;
   return verdict;
 }
@@ -262,9 +250,7 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
     break;
   }
   t->in_guest = 0;
-  enter(t);
   int v = call(t, h, &ev);
-  leave(t);
   if (v & KIT_STOP && (site->site == SITE_EXEC || site->site == SITE_BLOCK)) t->stop_sites |= 1u << site->site;
   t->in_guest = 1;
   return v & KIT_DENY;
@@ -310,24 +296,16 @@ KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plan
   return KIT_OK;
 }
 
-static void free_hook(KitHook *h) {
+/* Takes a closed hook off its list and frees it: no region that calls it can be running, no event is being raised. */
+static void free_hook(void *p) {
+  KitHook *h = p;
+  for (KitHook **q = &h->emu->hooks->by_event[h->spec.event]; *q; q = &(*q)->next)
+    if (*q == h) {
+      *q = h->next;
+      break;
+    }
   if (h->on_free) h->on_free(h);
   free(h);
-}
-
-static void sweep(Emu *emu) {
-  CoreHooks *hooks = emu->hooks;
-  hooks->some_dead = false;
-  for (int e = 0; e < KIT_EV_EVENTS; e++)
-    for (KitHook **q = &hooks->by_event[e]; *q;) {
-      KitHook *h = *q;
-      if (!h->dead) {
-        q = &h->next;
-        continue;
-      }
-      *q = h->next;
-      free_hook(h);
-    }
 }
 
 void kit_hook_close(KitHook **hook) {
@@ -337,8 +315,7 @@ void kit_hook_close(KitHook **hook) {
   h->dead = true;
   if (h->on_close) h->on_close(h);
   if (h->woven) core_probe_remove(h->emu, &h->probe); /* flushes: no new region calls it, a running one sees `dead` */
-  h->emu->hooks->some_dead = true;
-  if (!h->emu->hooks->depth && !h->emu->running) sweep(h->emu);
+  core_defer(h->emu, free_hook, h);
 }
 
 void core_hook_drop_plane(Emu *emu, const CorePlane *plane) {
@@ -347,7 +324,7 @@ void core_hook_drop_plane(Emu *emu, const CorePlane *plane) {
       if (h->plane == plane && !h->dead) {
         KitHook *closing = h;
         kit_hook_close(&closing);
-        break; /* the list may have been swept: the caller comes again for the next */
+        break; /* it may be gone already: the caller comes again for the next */
       }
 }
 

@@ -11,7 +11,7 @@ struct KitHook {
   IrNth nth;
   CorePlane *plane;   /* only accesses that touch a marked byte match */
   uint64_t hits;
-  bool dead;          /* closed; freed when no event is being raised */
+  bool dead;          /* closed; freed by core_defer */
   bool woven;         /* probe is on the list */
   void (*on_close)(KitHook *h); /* the owner's part of closing */
   void (*on_free)(KitHook *h);  /* frees the owner's data */
@@ -23,10 +23,7 @@ struct CoreHooks {
   CoreProbe *probes;
   uint32_t sites;                    /* union of the probes' masks */
   KitHook *by_event[KIT_EV_EVENTS];  /* in registration order */
-  uint32_t depth;                    /* events being raised, nested */
-  bool some_dead;
-  uint64_t next_counter, *free_counters;
-  size_t n_free_counters, cap_free_counters;
+  uint64_t next_counter;             /* byte offset of the next free counter */
 };
 
 /* kit_hook_add with a plane in front: see fast/plane.c. */
