@@ -75,8 +75,8 @@ typedef enum IrBranch { IR_BR_NONE, IR_BR_JUMP, IR_BR_COND, IR_BR_CALL, IR_BR_RE
 /* Why a trap leaves the region (trap's operand a). */
 typedef enum IrTrap {
   IR_TRAP_SYSCALL,    /* execution goes on behind the instruction */
-  IR_TRAP_BREAKPOINT, /* ebreak, int3: pc stays at the instruction */
-  IR_TRAP_ILLEGAL,    /* pc stays */
+  IR_TRAP_BREAKPOINT, /* ebreak, int3: pc stays at the instruction, whatever next_pc says */
+  IR_TRAP_ILLEGAL,    /* pc stays likewise */
   IR_TRAP_FENCE_I,    /* instruction fetch must see earlier stores: goes on behind it */
   IR_TRAP_FETCH,      /* the pc cannot be fetched: SIGSEGV at pc */
   IR_TRAP_NEXT,       /* region limit reached: plain exit to succ[0] */
@@ -128,6 +128,7 @@ struct IrRegion {
   IrInsn *insns;
   uint32_t n_ops, n_blocks, n_insns;
   uint64_t low, high; /* guest bytes [low, high) it was made from */
+  struct IrCode *code; /* the interpreter's form of it, made when it is first executed (decode.h) */
   void *host_code;    /* the JIT's, later */
   void *cookie;       /* the cache's */
   Arena *arena;       /* owns all of the above */
@@ -148,8 +149,20 @@ typedef struct IrExit {
   uint32_t detail;
   uint64_t address;
   const IrBlock *block; /* the block that was left; for FAULT and STOP needed to undo its counts */
-  IrSucc *succ;         /* for NEXT by a direct way out: where the caller may link the next region; else NULL */
+  IrSucc *succ;         /* for NEXT: where the caller may link the region at state->pc; NULL: nowhere */
 } IrExit;
+
+/* What regions are linked through: one per translation cache. Raising `generation` breaks every link at once. `targets` finds the
+ * regions that indirect jumps lead to; it is filled as direct links are: the interpreter leaves with succ pointing to an entry. */
+#define IR_TARGETS 4096
+typedef struct IrLinks {
+  volatile uint64_t generation; /* begins at 1 */
+  IrSucc targets[IR_TARGETS];
+} IrLinks;
+
+static inline IrSucc *ir_link_target(IrLinks *links, uint64_t pc) {
+  return &links->targets[(pc >> 1 ^ pc >> 13) & (IR_TARGETS - 1)];
+}
 
 /* ---- builder.c: making a region --------------------------------------------------------------------- */
 
@@ -191,9 +204,9 @@ void ir_optimise(IrRegion *r);
 /* Evaluates a PURE operation: the folder's and the interpreter's shared semantics. */
 uint64_t ir_eval_pure(IrOpcode code, uint64_t a, uint64_t b, uint64_t c, uint64_t imm);
 
-/* interp.c: executes from the region's entry until it is left; follows valid links (succ->link with link_generation == *generation)
- * to other regions without returning, unless *generation is 0. Guest faults arrive as host signals: state->pc and
- * state->block say where, and the caller has a sigsetjmp around this call. */
-IrExit ir_interp(IrRegion *r, IrState *s, const volatile uint64_t *generation);
+/* interp.c: executes from the region's entry until it is left; follows valid links (link_generation == generation) to other
+ * regions without returning, unless links is NULL. Guest faults arrive as host signals: state->pc and state->block say where, and the
+ * caller has a sigsetjmp around this call. */
+IrExit ir_interp(IrRegion *r, IrState *s, IrLinks *links);
 
 #endif

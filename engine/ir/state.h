@@ -4,9 +4,11 @@
  * A guest's state is one struct per guest thread that begins with IrState and goes on with the guest's
  * registers (guest/rv64/rv64.h: Rv64State). Operations reach it by byte offset: the interpreter through
  * its IrState pointer, the JIT through gs:. It lies in an anonymous mapping of IR_STATE_WINDOW bytes, whose
- * second part holds the thread's counters, so that `count` is one addition to gs:[disp32] and never moves:
+ * last part holds the thread's counters, so that `count` is one addition to gs:[disp32] and never moves:
  *
  *   +0                 IrState, guest registers
+ *   +IR_SCRATCH_AT     values of the block that is being executed: 8 bytes each, so that an operand of the interpreter is
+ *                      one slot number, be it a guest register or a value; means nothing between blocks
  *   +IR_COUNTERS_AT    uint64_t counters[]; offset 0 of this area is the retired-instruction count
  *   +IR_STATE_WINDOW   end (reserved without commit: only touched counters cost memory)
  */
@@ -16,7 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IR_COUNTERS_AT  0x4000      /* byte offset of the counter area from the state */
+#define IR_SCRATCH_AT   0x4000       /* byte offset of the value slots from the state; the state proper ends below it */
+#define IR_COUNTERS_AT  0x15000      /* byte offset of the counter area */
 #define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread; bounds the number of counters */
 
 typedef struct IrState IrState;
@@ -59,6 +62,7 @@ struct IrCallout {
   void *owner;   /* the hook */
 };
 
+/* `nth` gives 1 when `left` reaches 0, which then starts again from `every`. Begin with left = every. */
 typedef struct IrNth {
   uint64_t every, left;
 } IrNth;
@@ -78,6 +82,7 @@ typedef struct IrPlane {
   uint8_t *window;
   uint32_t shift;
   uint32_t bits;
+  uint64_t limit; /* no byte at or above this guest address is marked or looked up; 0: no limit */
 } IrPlane;
 
 /* An indirect branch whose targets are counted: the last target's count is at hand, others are looked up by `miss`,

@@ -1,0 +1,245 @@
+/* The interpreter: executes threaded code (decode.h), one handler per operation, each the expression of ops.def.
+ *
+ * Guest accesses are plain host accesses and may fault at any time; the handler of the host signal unwinds to the caller of
+ * ir_interp. Whatever it needs (state->pc, state->block, the registers) is in memory before each access: see HERE. */
+#include "ir/callstack.h"
+#include "ir/decode.h"
+#include "ir/semantics.h"
+
+#define NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
+
+/* ---- operations too long for a handler ---------------------------------------------------------------------- */
+
+static uint64_t plane_test(const IrPlane *p, uint64_t va, uint32_t n) {
+  if (p->limit && (va >= p->limit || p->limit - va < n)) return 0;
+  uint64_t bit = va * p->bits, end = bit + (uint64_t)n * p->bits; /* guest addresses have spare high bits */
+  while (bit < end) {
+    uint64_t in_byte = bit & 7, take = 8 - in_byte < end - bit ? 8 - in_byte : end - bit;
+    if (p->window[bit >> 3] >> in_byte & ((1u << take) - 1)) return 1;
+    bit += take;
+  }
+  return 0;
+}
+
+static uint64_t ring_open(IrRing *ring, IrState *s) {
+  if (ring->next == ring->end) ring->flush(ring, s);
+  char *record = ring->next;
+  ring->next += ring->record_size;
+  return (uint64_t)(uintptr_t)record;
+}
+
+static void edge_ind(IrEdgeSite *site, IrState *s, uint64_t target) {
+  if (!site->counter || site->last != target) ++*site->miss(site, s, target);
+  else ++*site->counter;
+}
+
+static bool nth(IrNth *n) {
+  if (--n->left) return false;
+  n->left = n->every;
+  return true;
+}
+
+/* ---- handlers ----------------------------------------------------------------------------------------------- */
+
+#define A v[op->a]
+#define B v[op->b]
+#define C v[op->c]
+#define D v[op->d]
+#define IMM op->imm
+#define S s
+#define IMM_AS(T) ((T *)(uintptr_t)IMM)
+
+#define IR_FP(fn, ...)                                                                                                 \
+  ({                                                                                                                   \
+    SoftFp fp = {.rm = (IMM & 7) == 7 ? (unsigned)s->fp_rm : (unsigned)(IMM & 7), .nan = IMM >> 4 & 15};               \
+    __auto_type fp_result = fn(&fp, __VA_ARGS__);                                                                      \
+    s->fp_flags |= fp.flags;                                                                                           \
+    fp_result;                                                                                                         \
+  })
+
+#define NEXT                                                                                                           \
+  do {                                                                                                                 \
+    op++;                                                                                                              \
+    goto *op->go;                                                                                                      \
+  } while (0)
+
+/* The current instruction's pc is in memory before what follows. */
+#define HERE                                                                                                           \
+  do {                                                                                                                 \
+    s->pc = op->pc;                                                                                                    \
+    __asm__ volatile("" ::: "memory");                                                                                 \
+  } while (0)
+
+/* Flag columns are constants: each handler keeps one of the branches. */
+#define SEMANTICS(result, flags, semantics)                                                                            \
+  do {                                                                                                                 \
+    if ((flags) & (LOAD | STORE | SIDE) && !((flags) & STATE)) HERE;                                                   \
+    if (result) D = (uint64_t)(semantics);                                                                             \
+    else (void)(semantics);                                                                                            \
+  } while (0)
+
+#define GOTO(flow_)                                                                                                    \
+  do {                                                                                                                 \
+    to = (flow_);                                                                                                      \
+    if (!to->code) goto leave;                                                                                         \
+    if (to->back && s->interrupt) goto interrupted;                                                                    \
+    s->block = to->block;                                                                                              \
+    op = to->code;                                                                                                     \
+    goto *op->go;                                                                                                      \
+  } while (0)
+
+NO_SANITIZE IrExit ir_interp(IrRegion *r, IrState *s, IrLinks *links) {
+  static const void *const handlers[IR_HANDLERS] = {
+#define OP(name, result, a, b, c, flags, semantics) [IR_##name] = &&L_##name,
+#include "ir/ops.def"
+#define OP(name, result, a, b, c, flags, semantics) [IR_H_IMM + IR_##name] = &&I_##name,
+#define HAND(name, result, a, b, c, flags)
+#include "ir/ops.def"
+#define X(name) [IR_H_BR_##name] = &&BR_##name, [IR_H_BR_##name##_imm] = &&BR_##name##_imm,
+    IR_COMPARES(X)
+#undef X
+  };
+  uint64_t *const v = (uint64_t *)s; /* slots */
+  const IrCode *op;
+  const IrFlow *to;
+  IrSucc *succ;
+  v[IR_SCRATCH_AT / 8] = 0; /* the value of reference 0 */
+
+enter:
+  if (!r->code) ir_decode(r, handlers);
+  s->block = r->blocks;
+  op = r->code;
+  goto *op->go;
+
+#define OP(name, result, a, b, c, flags, semantics)                                                                    \
+  L_##name : SEMANTICS(result, flags, semantics);                                                                      \
+  NEXT;
+#define HAND(name, result, a, b, c, flags)
+#include "ir/ops.def"
+
+  /* The same with an immediate for b, where the decoder may ask for that. */
+#undef B
+#define B IMM
+#define OP(name, result, a, b, c, flags, semantics)                                                                    \
+  I_##name : if (((flags) & PURE) && (b) != NONE) SEMANTICS(result, flags, semantics);                                 \
+  NEXT;
+#define HAND(name, result, a, b, c, flags)
+#include "ir/ops.def"
+
+#undef B
+#define B v[op->b]
+
+L_insn: /* never emitted: pc travels with the operations that need it */
+  NEXT;
+L_trap_if:
+  if (A) {
+    s->pc = op->pc;
+    return (IrExit){.kind = IR_EXIT_FAULT, .detail = op->b, .address = C, .block = s->block};
+  }
+  NEXT;
+
+  /* ---- ways out of a block ---- */
+
+L_br:
+  GOTO(A ? op->flow : op->flow + 1);
+L_jump:
+  GOTO(op->flow);
+BR_eq: GOTO(A == B ? op->flow : op->flow + 1);
+BR_ne: GOTO(A != B ? op->flow : op->flow + 1);
+BR_lts: GOTO((int64_t)A < (int64_t)B ? op->flow : op->flow + 1);
+BR_ges: GOTO((int64_t)A >= (int64_t)B ? op->flow : op->flow + 1);
+BR_ltu: GOTO(A < B ? op->flow : op->flow + 1);
+BR_geu: GOTO(A >= B ? op->flow : op->flow + 1);
+BR_eq_imm: GOTO(A == IMM ? op->flow : op->flow + 1);
+BR_ne_imm: GOTO(A != IMM ? op->flow : op->flow + 1);
+BR_lts_imm: GOTO((int64_t)A < (int64_t)IMM ? op->flow : op->flow + 1);
+BR_ges_imm: GOTO((int64_t)A >= (int64_t)IMM ? op->flow : op->flow + 1);
+BR_ltu_imm: GOTO(A < IMM ? op->flow : op->flow + 1);
+BR_geu_imm: GOTO(A >= IMM ? op->flow : op->flow + 1);
+
+L_jump_ind:
+  s->pc = A;
+  if (!links) return (IrExit){.kind = IR_EXIT_NEXT, .block = s->block};
+  succ = ir_link_target(links, s->pc);
+  if (succ->pc != s->pc) *succ = (IrSucc){.pc = s->pc, .block = -1};
+  goto follow;
+L_trap:
+  s->pc = op->pc;
+  if (op->a == IR_TRAP_NEXT) {
+    succ = (IrSucc *)s->block->succ;
+    goto follow;
+  }
+  return (IrExit){.kind = IR_EXIT_TRAP, .detail = op->a, .block = s->block};
+
+leave:
+  succ = to->succ;
+  s->pc = succ->pc;
+follow: /* to succ; s->pc is there */
+  if (s->interrupt) return (IrExit){.kind = IR_EXIT_INTERRUPT, .block = s->block};
+  if (!links || !succ->link || succ->link_generation != links->generation)
+    return (IrExit){.kind = IR_EXIT_NEXT, .block = s->block, .succ = succ};
+  r = succ->link;
+  goto enter;
+interrupted:
+  s->pc = to->block->pc;
+  return (IrExit){.kind = IR_EXIT_INTERRUPT, .block = s->block};
+
+  /* ---- instrumentation ---- */
+
+L_count:
+  *ir_counter(s, IMM) += op->a;
+  NEXT;
+L_count_if:
+  *ir_counter(s, IMM) += A != 0;
+  NEXT;
+L_budget:
+  s->budget -= op->a;
+  if (s->budget < 0) {
+    s->budget += op->a;
+    s->pc = IMM;
+    return (IrExit){.kind = IR_EXIT_BUDGET, .block = s->block};
+  }
+  NEXT;
+L_guard:
+  if (!A) {
+    op = IMM_AS(const IrCode);
+    goto *op->go;
+  }
+  NEXT;
+L_nth:
+  D = (op->c || A) && nth(IMM_AS(IrNth)); /* c: no condition */
+  NEXT;
+L_callout:
+  HERE;
+  D = IMM_AS(const IrCallout)->fn(s, IMM_AS(const IrCallout), A, B, op->c);
+  NEXT;
+L_stop_if_asked:
+  if (s->stop) {
+    s->pc = IMM;
+    return (IrExit){.kind = IR_EXIT_STOP, .block = s->block};
+  }
+  NEXT;
+L_plane_test:
+  HERE;
+  D = plane_test(IMM_AS(const IrPlane), A, op->b);
+  NEXT;
+L_ring_open:
+  HERE;
+  D = ring_open(IMM_AS(IrRing), s);
+  NEXT;
+L_ring_put:
+  *(uint64_t *)(uintptr_t)(A + IMM) = B;
+  NEXT;
+L_edge_ind:
+  edge_ind(IMM_AS(IrEdgeSite), s, A);
+  NEXT;
+L_cs_call:
+  if (s->callstack) ir_callstack_call(s->callstack, s, IMM_AS(const IrCallSite), A, B);
+  NEXT;
+L_cs_ret:
+  if (s->callstack) ir_callstack_ret(s->callstack, s, A, B);
+  NEXT;
+L_cs_jump:
+  if (s->callstack) ir_callstack_jump(s->callstack, s, IMM_AS(const IrCallSite), A, B);
+  NEXT;
+}
