@@ -93,7 +93,7 @@ local function write_case(base, command)
   if not command.cwd then assert(lfs.mkdir(base .. ".dir")) end
   M.write(base .. ".sh", table.concat({
     "ulimit -c 0", "cd " .. M.quote(command.cwd or base .. ".dir") .. " || exit 125",
-    ("exec timeout -k 5 %g env -i %s %s <%s >%s.out 2>%s.err"):format(
+    ("exec timeout -v -k 5 %g env -i %s %s <%s >%s.out 2>%s.err"):format(
       command.timeout or 60, words(command.env or {"LANG=C", "PATH=" .. os.getenv("PATH")}), words(command),
       command.stdin and base .. ".in" or "/dev/null", base, base),
   }, "\n"))
@@ -105,8 +105,9 @@ local function read_case(base, command)
   local run = {out = M.read(base .. ".out") or "", err = M.read(base .. ".err") or "", status = code,
     dir = not command.cwd and base .. ".dir" or nil}
   if how == "signal" then run.signal, run.status = code, 128 + code end
-  -- timeout(1) says 124, or 137 when it had to kill; a guest that leaves with 124 is told apart by time.
-  run.timeout = how == "exit" and (code == 124 or code == 137) and run.err:find("^timeout:") ~= nil
+  -- timeout -v says so on the command's stderr when it stopped it; a guest may leave with 124 by itself.
+  local text, stopped = run.err:gsub("timeout: sending signal %u+ to command [^\n]*\n", "")
+  run.err, run.timeout = text, stopped > 0
   return run
 end
 
@@ -157,9 +158,15 @@ function M.qemu(program, args, arch)
   return extend({M.qemu_name[arch], "-L", M.sysroot[arch], M.guest_path(program)}, args)
 end
 
+-- Where a guest finds programs to execute. qemu-user hands an exec to the host, which cannot run a foreign
+-- file: under it, guests execute wrapper scripts of the same names (see guests.mk).
+function M.exec_dir(arch) return M.build .. "/guests/" .. arch end
+function M.qemu_exec_dir(arch) return M.build .. "/guests/" .. arch .. "/qemu" end
+
 -- kitlua itself, or qemu-user standing in for it (KITLUA=qemu-riscv64).
 if M.kitlua:find("^qemu%-") then
   function M.guest(program, args) return M.qemu(program, args) end
+  M.exec_dir, M.stand_in = M.qemu_exec_dir, true
 end
 
 -- A command with fields set: with(support.guest(...), {stdin = "x"}).

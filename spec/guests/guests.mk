@@ -1,8 +1,9 @@
 # The guest programs. spec/guests/*.c run on every architecture, spec/guests/ARCH/*.{c,S} on one.
 #   $(BUILD)/guests/ARCH/NAME       static (assembly files: without libc)
 #   $(BUILD)/guests/ARCH/NAME-dyn   dynamically linked
+#   $(BUILD)/guests/ARCH/qemu/NAME  a script that runs NAME under qemu-user, for guests that exec under it
 #   $(BUILD)/guests/ARCH/NAME-pie   static-pie (assembly only: Debian's cross libc has no rcrt1.o)
-# A new architecture is one row of three variables and its name in GUEST_ARCHES.
+# A new architecture is one row of a few variables and its name in GUEST_ARCHES.
 
 GUEST_ARCHES ?= rv64
 GUEST_CC_rv64 := riscv64-linux-gnu-gcc
@@ -10,8 +11,13 @@ GUEST_CC_x64  := gcc
 GUEST_CC_aa64 := aarch64-linux-gnu-gcc
 GUEST_CFLAGS  := -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -pthread -Ispec/guests
 GUEST_LIBS    := -lm
+GUEST_QEMU_rv64 := qemu-riscv64 -L /usr/riscv64-linux-gnu
+GUEST_QEMU_x64  := qemu-x86_64
+GUEST_QEMU_aa64 := qemu-aarch64 -L /usr/aarch64-linux-gnu
+GUEST_EXECS   := args exitcode hello
 GUEST_PIES    := asm_hello
 GUEST_HDR     := spec/guests/guest.h
+
 
 guest_names = $(basename $(notdir $(wildcard $(1))))
 
@@ -20,7 +26,10 @@ define guest_rules
 GUEST_C_$(1) := $$(call guest_names,spec/guests/*.c spec/guests/$(1)/*.c)
 GUEST_S_$(1) := $$(call guest_names,spec/guests/$(1)/*.S)
 GUESTS_$(1)  := $$(addprefix $$(BUILD)/guests/$(1)/,$$(GUEST_C_$(1)) $$(GUEST_C_$(1):%=%-dyn) \
-                $$(GUEST_S_$(1)) $$(GUEST_PIES:%=%-pie))
+                $$(GUEST_S_$(1)) $$(GUEST_PIES:%=%-pie) $$(GUEST_EXECS:%=qemu/%))
+$$(BUILD)/guests/$(1)/qemu/%: | $$(BUILD)/guests/$(1)
+	@mkdir -p $$(@D)
+	printf '#!/bin/sh\nexec $$(GUEST_QEMU_$(1)) %s "$$$$@"\n' $$(abspath $$(BUILD))/guests/$(1)/$$* >$$@ && chmod +x $$@
 $$(BUILD)/guests/$(1)/%: spec/guests/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
 	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) -static $$< -o $$@ $$(GUEST_LIBS)
 $$(BUILD)/guests/$(1)/%-dyn: spec/guests/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)

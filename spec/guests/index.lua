@@ -9,7 +9,7 @@
 --   arch    list of architectures (default every one)
 --   stable  false: instruction counts, addresses or interleaving differ from run to run
 --   qemu    a sentence: how and why qemu-user differs, when it is not to be compared
---   insns   instructions retired, where that can be counted by hand
+--   insns   instructions retired (by hand, or by qemu-riscv64 -singlestep -d nochain,exec)
 --   tags    set of what it exercises, to choose from: threads, fork, signals, files, memory, fp, slow ...
 local M = {}
 
@@ -19,34 +19,119 @@ local function tags(text)
   return set
 end
 
+local RV64, ASM = {"rv64"}, {"static"}
+
 M.runs = {
+  -- start, arguments, end
   {name = "hello", out = "hello, world\n", tags = tags "basic"},
-  {name = "asm_hello", arch = {"rv64"}, links = {"static", "pie"}, out = "hello, world\n", status = 7, insns = 16,
+  {name = "asm_hello", arch = RV64, links = {"static", "pie"}, out = "hello, world\n", status = 7, insns = 16,
    tags = tags "basic asm"},
+  {name = "exitcode", args = {"42"}, out = "atexit\n", status = 42, tags = tags "exit"},
+  {name = "exitcode", args = {"256"}, out = "atexit\n", tags = tags "exit"},
+  {name = "exitcode", args = {"-1", "exit"}, out = "atexit\n", status = 255, tags = tags "exit"},
+  {name = "exitcode", args = {"7", "_exit"}, out = "", status = 7, tags = tags "exit"},
+  {name = "exitcode", args = {"8", "quick_exit"}, out = "", status = 8, tags = tags "exit"},
+  {name = "args", args = {"", "a b", "--", "-x", "ü"},
+   out = "argc = 6\nargv[1] = <>\nargv[2] = <a b>\nargv[3] = <-->\nargv[4] = <-x>\nargv[5] = <ü>\nenv <LANG=C>\nok\n",
+   tags = tags "start"},
+  {name = "args", env = {"A=1", "EMPTY=", "B=x y"}, out = "argc = 1\nenv <A=1>\nenv <EMPTY=>\nenv <B=x y>\nok\n",
+   qemu = "qemu-user 7.2 reverses the order of the environment", tags = tags "start"},
+  {name = "auxv", tags = tags "start"},
+  {name = "procself", stable = false, tags = tags "start files"},
+  {name = "identity", stable = false, tags = tags "process fork"},
+
+  -- calls
   {name = "fib", out = "fib(20) = 6765\n", tags = tags "basic calls"},
   {name = "fib", args = {"15"}, out = "fib(15) = 610\n", tags = tags "basic calls"},
   {name = "callptr", out = "acc = -719528\nok\n", tags = tags "calls"},
   {name = "longjmp", tags = tags "calls signals"},
   {name = "tailcall", tags = tags "calls"},
   {name = "recurse", tags = tags "calls"},
-  {name = "exitcode", args = {"42"}, out = "atexit\n", status = 42, tags = tags "exit"},
-  {name = "exitcode", args = {"256"}, out = "atexit\n", tags = tags "exit"},
-  {name = "exitcode", args = {"-1", "exit"}, out = "atexit\n", status = 255, tags = tags "exit"},
-  {name = "exitcode", args = {"7", "_exit"}, out = "", status = 7, tags = tags "exit"},
-  {name = "exitcode", args = {"8", "quick_exit"}, out = "", status = 8, tags = tags "exit"},
+  {name = "bigstack", tags = tags "calls memory threads"},
+  {name = "loop", out = "652cf958c2958ad6\n", tags = tags "speed"},
+  {name = "watched", out = "1122334455667788\n", tags = tags "watch"},
+
+  -- instructions
+  {name = "insnmix", arch = RV64, links = ASM, out = "ace304bc0c2b5733\n", insns = 39343, tags = tags "asm fp"},
+  {name = "bitmanip", arch = RV64, links = ASM, out = "", tags = tags "asm"},
+  {name = "divzero", arch = RV64, links = ASM, out = "", tags = tags "asm"},
+  {name = "lrsc", arch = RV64, links = ASM, out = "", tags = tags "asm atomics"},
+  {name = "divide", tags = tags "integer"},
+  {name = "misaligned", arch = RV64, tags = tags "memory"},
+  {name = "fpbits", arch = RV64, tags = tags "fp"},
+  {name = "fpprint", out = false, tags = tags "fp"},
+  {name = "atomics", stable = false, tags = tags "atomics threads"},
+  {name = "selfmod", arch = RV64, tags = tags "code"},
+
+  -- memory
+  {name = "memory", stable = false, tags = tags "memory fork files"},
+  {name = "noreplace", qemu = "qemu-user 7.2 ignores MAP_FIXED_NOREPLACE", tags = tags "memory"},
+  {name = "hugemap", qemu = "qemu-user 7.2 takes seconds over it: it walks every page", tags = tags "memory"},
+  {name = "heap", stable = false, tags = tags "memory threads"},
+
+  -- threads and processes
+  {name = "threads", stable = false, tags = tags "threads"},
+  {name = "manythreads", stable = false, tags = tags "threads"},
+  {name = "manythreads", args = {"500"}, stable = false, tags = tags "threads slow"},
+  {name = "forks", out = "10 children\nok\n", stable = false, tags = tags "fork"},
+  {name = "forks", args = {"3"}, out = "3 children\nok\n", stable = false, tags = tags "fork"},
+  {name = "spawn", args = {"$GUEST/exitcode"}, stable = false, tags = tags "fork exec",
+   qemu = "qemu-user makes a plain fork of CLONE_VM|CLONE_VFORK, so a failed exec is not seen in the parent"},
+  {name = "execs", args = {"$GUEST/args", "x", "y z"},
+   out = "argc = 3\nargv[1] = <x>\nargv[2] = <y z>\nenv <FRESH=yes>\nok\n", tags = tags "exec",
+   qemu = "the wrapper script that lets qemu-user exec a riscv64 file adds to the environment"},
+  {name = "execs", args = {"$GUEST/exitcode", "9", "_exit"}, out = "", status = 9, tags = tags "exec"},
+  {name = "execs", args = {"/does/not/exist"}, out = "", status = 1, err = "execve: No such file or directory\n",
+   tags = tags "exec"},
+  {name = "stop_cont", stable = false, tags = tags "fork signals"},
+
+  -- signals
+  {name = "signals", stable = false, tags = tags "signals threads fork"},
+  {name = "sigfix", tags = tags "signals memory"},
+  {name = "sigstack", stable = false, tags = tags "signals calls"},
+  {name = "sigedit", arch = RV64, tags = tags "signals"},
+  {name = "alarm_spin", stable = false, tags = tags "signals"},
+  {name = "thread_signals", stable = false, tags = tags "signals threads"},
+
+  -- input and output
   {name = "cat", out = "", err = "0 bytes\n", tags = tags "io"},
   {name = "cat", stdin = ("some input\n"):rep(2000), out = ("some input\n"):rep(2000), err = "22000 bytes\n",
    tags = tags "io"},
-  {name = "args", args = {"", "a b", "--", "-x", "ü"}, env = {"A=1", "EMPTY=", "B=x y"},
-   out = "argc = 6\nargv[1] = <>\nargv[2] = <a b>\nargv[3] = <-->\nargv[4] = <-x>\nargv[5] = <ü>\n"
-     .. "env <A=1>\nenv <EMPTY=>\nenv <B=x y>\nok\n", tags = tags "start"},
-  {name = "auxv", tags = tags "start"},
-  {name = "threads", stable = false, tags = tags "threads"},
-  {name = "forks", out = "10 children\nok\n", tags = tags "fork"},
-  {name = "forks", args = {"3"}, out = "3 children\nok\n", tags = tags "fork"},
-  {name = "loop", out = "652cf958c2958ad6\n", tags = tags "speed"},
-  {name = "watched", out = "1122334455667788\n", tags = tags "watch"},
+  {name = "files", stable = false, tags = tags "files"},
+  {name = "pipes", stable = false, tags = tags "fork io"},
+  {name = "sockets", stable = false, tags = tags "threads io"},
+  {name = "polling", stable = false, tags = tags "io signals"},
+  {name = "clocks", stable = false, tags = tags "time"},
 }
+
+-- Deaths. Whether and what kitlua says of them on stderr is not a guest's business.
+local function dies(name, how, signal, more)
+  local run = {name = name, args = {how}, out = "before\n", err = false, status = 128 + signal, tags = tags "dies"}
+  for key, value in pairs(more or {}) do run[key] = value end
+  M.runs[#M.runs + 1] = run
+end
+
+local SIGILL, SIGTRAP, SIGABRT, SIGSEGV = 4, 5, 6, 11
+for signal = 1, 64 do -- all that end a process: not CHLD CONT STOP TSTP TTIN TTOU URG WINCH, nor libc's 32 and 33
+  local spared = signal >= 17 and signal <= 23 or signal == 28 or signal == 32 or signal == 33
+  if not spared then
+    dies("die", tostring(signal), signal, {links = {"static"},
+      qemu = signal > 33 and "qemu-user 7.2 turns real-time signal N into the host's N + 2" or nil})
+  end
+end
+for _, spared in ipairs {"17", "18", "23", "28"} do
+  M.runs[#M.runs + 1] = {name = "die", args = {spared}, out = "before\nsurvived\n", tags = tags "signals"}
+end
+for _, how in ipairs {"store", "load", "high", "kernel", "noncanonical", "rodata", "jump", "noexec", "stack", "thread"} do
+  dies("die", how, SIGSEGV)
+end
+dies("die", "abort", SIGABRT)
+dies("die", "trap", SIGTRAP, {arch = RV64})
+dies("die_rv64", "illegal", SIGILL, {arch = RV64})
+dies("die_rv64", "zero", SIGILL, {arch = RV64})
+dies("die_rv64", "csr", SIGILL, {arch = RV64})
+dies("die_rv64", "ebreak", SIGTRAP, {arch = RV64})
+dies("die_rv64", "edge", SIGSEGV, {arch = RV64})
 
 for _, run in ipairs(M.runs) do
   run.args, run.stdin, run.env = run.args or {}, run.stdin or "", run.env or {"LANG=C"}
@@ -60,10 +145,10 @@ function M.program(run, arch, link)
   return arch .. "/" .. run.name .. (link == "static" and "" or "-" .. link)
 end
 
--- The arguments of a run; $BUILD in them stands for the build directory.
-function M.args(run, build)
+-- The arguments of a run; $GUEST in them stands for the directory where a guest finds guests to execute.
+function M.args(run, guest_dir)
   local args = {}
-  for i, arg in ipairs(run.args) do args[i] = arg:gsub("%$BUILD", build) end
+  for i, arg in ipairs(run.args) do args[i] = arg:gsub("%$GUEST", (guest_dir:gsub("%%", "%%%%"))) end
   return args
 end
 
