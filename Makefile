@@ -32,7 +32,7 @@ $(BUILD)/engine/%.o: engine/%.c
 	$(CC) $(CFLAGS) $(ENGINE_INC) -c $< -o $@
 $(BUILD)/bindings/%.o: bindings/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LUA_INC) -DKIT_PREFIX='"$(PREFIX)"' -c $< -o $@
+	$(CC) $(CFLAGS) $(LUA_INC) -DKIT_PREFIX='"$(PREFIX)"' -DKIT_SOURCE='"$(CURDIR)"' -c $< -o $@
 
 $(BUILD)/libkit.a: $(ENGINE_OBJ)
 	rm -f $@ && ar rcs $@ $^

@@ -72,6 +72,7 @@ KIT_API const KitError *kit_error(const KitEmu *emu); /* of the last call that f
 typedef struct KitOptions {
   const char *const *argv; /* NULL-terminated; argv[0] is the program: a path, or a name looked up in PATH */
   const char *const *envp; /* NULL: this process's environment */
+  const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
   const char *sysroot;     /* where a foreign guest finds loader and libraries; NULL: the guest's default */
   bool interp;             /* interpreter only */
   bool one_insn;           /* regions of one instruction */

@@ -1,0 +1,320 @@
+/* The kitlua command: finds and runs a script over a program.
+ *
+ *   kitlua [options] SCRIPT [script options] -- PROGRAM [args]
+ *
+ * Exit status: the guest's own; 128+N if signal N killed it; 125 kitlua's or the script's failure; 126 the program cannot be
+ * executed; 127 it was not found. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "bind.h"
+
+KIT_API int luaopen_kit(lua_State *L);
+
+#define STATUS_FAILURE 125
+#define STACK_LIMIT    (8u << 20) /* instead of `ulimit -s unlimited`, which would put libraries below 2^46 */
+
+static const char usage[] =
+    "usage: kitlua [options] SCRIPT [script options] -- PROGRAM [args]\n"
+    "       kitlua [options] -e CHUNK -- PROGRAM [args]\n"
+    "       kitlua [options] -i [-- PROGRAM [args]]\n"
+    "       kitlua [options] -- PROGRAM [args]          (no tool)\n"
+    "\n"
+    "Runs PROGRAM (a Linux program for riscv64) under SCRIPT: a path, or the name of an\n"
+    "installed script (callgrind, strace; see --list). `kitlua SCRIPT --help` tells a script's options.\n"
+    "\n"
+    "  -e CHUNK           run a Lua chunk; `kit` and `emu` are there, the guest runs when it ends\n"
+    "  -i                 interactive console\n"
+    "  --list             list the installed scripts\n"
+    "  --sysroot DIR      where a foreign program finds its loader and libraries\n"
+    "  --trace-children   run exec'ed programs under the same script\n"
+    "  --interp           interpreter only\n"
+    "  --one-insn         translate one instruction at a time\n"
+    "  --stats            print engine statistics at the end\n"
+    "  --help, --version\n"
+    "\n"
+    "Exit status: the program's own; 128+N if signal N killed it; 125 failure of kitlua or the\n"
+    "script; 126 the program cannot be executed; 127 it was not found.\n"
+    "Scripts are looked for in $KITLUA_PATH (colon-separated folders), then among the installed ones.\n";
+
+typedef struct Command {
+  const char *script, *chunk, *sysroot, *argv0;
+  bool interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats;
+  int script_args;  /* argv index of the first script option */
+  int program;      /* argv index of PROGRAM; argc if there is none */
+  int engine_end;   /* argv index behind kitlua's own options */
+} Command;
+
+static int fail(const char *fmt, const char *what) {
+  fputs("kitlua: ", stderr);
+  fprintf(stderr, fmt, what);
+  fputc('\n', stderr);
+  return STATUS_FAILURE;
+}
+
+/* ---- the command line --------------------------------------------------------------------------------------- */
+
+/* Options without a value. */
+static bool *plain_option(Command *c, const char *a) {
+  const struct { const char *name; bool *flag; } rows[] = {
+      {"-i", &c->interactive}, {"--list", &c->list}, {"--interp", &c->interp}, {"--one-insn", &c->one_insn}, {"--no-optimise", &c->no_optimise},
+      {"--check-ir", &c->check_ir}, {"--trace-children", &c->trace_children}, {"--dispatch", &c->dispatch}, {"--stats", &c->stats}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (!strcmp(a, rows[i].name)) return rows[i].flag;
+  return NULL;
+}
+
+/* Options with a value, as `--name value` or `--name=value`. Returns how many arguments it took, 0: not one of them. */
+static int valued_option(Command *c, int argc, char **argv, int i) {
+  const struct { const char *name; const char **value; } rows[] = {{"-e", &c->chunk}, {"--sysroot", &c->sysroot}, {"--argv0", &c->argv0}};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    size_t n = strlen(rows[k].name);
+    if (strncmp(argv[i], rows[k].name, n)) continue;
+    if (argv[i][n] == '=' && argv[i][1] == '-') {
+      *rows[k].value = argv[i] + n + 1;
+      return 1;
+    }
+    if (argv[i][n]) continue;
+    if (i + 1 >= argc) exit(fail("option %s needs a value", argv[i]));
+    *rows[k].value = argv[i + 1];
+    return 2;
+  }
+  return 0;
+}
+
+static Command parse(int argc, char **argv) {
+  Command c = {.script_args = argc, .program = argc};
+  int i = 1;
+  while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--")) {
+    bool *flag = plain_option(&c, argv[i]);
+    int took = flag ? 1 : valued_option(&c, argc, argv, i);
+    if (flag) *flag = true;
+    if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) fputs(usage, stdout), exit(0);
+    if (!strcmp(argv[i], "--version")) printf("kitlua %s (%s)\n", KIT_VERSION, LUA_RELEASE), exit(0);
+    if (!took) exit(fail("unknown option %s (kitlua --help lists them)", argv[i]));
+    i += took;
+  }
+  c.engine_end = i;
+  if (i < argc && strcmp(argv[i], "--") && !c.chunk && !c.interactive) c.script = argv[i++];
+  c.script_args = i;
+  while (i < argc && strcmp(argv[i], "--")) i++;
+  if (i < argc) c.program = i + 1;
+  return c;
+}
+
+/* ---- where things are ------------------------------------------------------------------------------------------ */
+
+static bool readable(const char *path) { return access(path, R_OK) == 0; }
+
+/* The folder that holds scripts/ and lib/: beside the build folder, installed, or the source tree. */
+static const char *home(void) {
+  static char dir[PATH_MAX];
+  char exe[PATH_MAX], probe[PATH_MAX + 32];
+  static const char *const places[] = {"%s/..", "%s/../share/kitlua", KIT_SOURCE "%.0s", KIT_PREFIX "/share/kitlua%.0s"};
+  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  exe[n < 0 ? 0 : n] = 0;
+  char *slash = strrchr(exe, '/');
+  if (slash) *slash = 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(dir, sizeof dir, places[i], exe);
+#pragma GCC diagnostic pop
+    snprintf(probe, sizeof probe, "%s/lib/kit/options.lua", dir);
+    if (readable(probe)) return dir;
+  }
+  return KIT_SOURCE;
+}
+
+static bool script_in(const char *dir, size_t n, const char *name, char *out, size_t size) {
+  for (int lua = 0; lua < 2; lua++) {
+    snprintf(out, size, "%.*s/%s%s", (int)n, dir, name, lua ? ".lua" : "");
+    if (readable(out)) return true;
+  }
+  return false;
+}
+
+static bool find_script(const char *name, char *out, size_t size) {
+  snprintf(out, size, "%s", name);
+  if (strchr(name, '/') || readable(name)) return readable(name);
+  const char *path = getenv("KITLUA_PATH");
+  while (path && *path) {
+    size_t n = strcspn(path, ":");
+    if (n && script_in(path, n, name, out, size)) return true;
+    path += n + (path[n] == ':');
+  }
+  char dir[PATH_MAX + 16];
+  snprintf(dir, sizeof dir, "%s/scripts", home());
+  return script_in(dir, strlen(dir), name, out, size);
+}
+
+static int list_scripts(void) {
+  char dir[PATH_MAX + 16];
+  struct dirent **entries;
+  snprintf(dir, sizeof dir, "%s/scripts", home());
+  int n = scandir(dir, &entries, NULL, alphasort);
+  if (n < 0) return fail("no installed scripts in %s", dir);
+  for (int i = 0; i < n; free(entries[i++])) {
+    char *dot = strrchr(entries[i]->d_name, '.');
+    if (dot && !strcmp(dot, ".lua")) printf("%.*s\n", (int)(dot - entries[i]->d_name), entries[i]->d_name);
+  }
+  free(entries);
+  return 0;
+}
+
+/* ---- the Lua side -------------------------------------------------------------------------------------------------- */
+
+static void push_strings(lua_State *L, char **v, int from, int to) {
+  lua_createtable(L, to - from, 0);
+  for (int i = from; i < to; i++) {
+    lua_pushstring(L, v[i]);
+    lua_rawseti(L, -2, i - from + 1);
+  }
+}
+
+static void set_flag(lua_State *L, const char *k, bool v) {
+  lua_pushboolean(L, v);
+  lua_setfield(L, -2, k);
+}
+
+/* kit.command and kit.options; the module is on top. */
+static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) {
+  push_strings(L, argv, c->program, argc);
+  lua_setfield(L, -2, "command");
+  lua_newtable(L);
+  set_flag(L, "interp", c->interp);
+  set_flag(L, "one_insn", c->one_insn);
+  set_flag(L, "no_optimise", c->no_optimise);
+  set_flag(L, "check_ir", c->check_ir);
+  set_flag(L, "requires_dispatch", c->dispatch);
+  set_flag(L, "trace_children", c->trace_children);
+  if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");
+  if (c->argv0) lua_pushstring(L, c->argv0), lua_setfield(L, -2, "argv0");
+  /* How an exec'ed guest comes back: this command up to "--". Without --trace-children it comes back without the script. */
+  push_strings(L, argv, 0, c->trace_children ? (c->program < argc ? c->program - 1 : argc) : c->engine_end);
+  lua_pushstring(L, "/proc/self/exe");
+  lua_rawseti(L, -2, 1);
+  lua_setfield(L, -2, "reexec");
+  lua_setfield(L, -2, "options");
+}
+
+static void set_path(lua_State *L) {
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "path");
+  lua_pushfstring(L, "%s/lib/?.lua;%s", home(), lua_tostring(L, -1));
+  lua_setfield(L, -3, "path");
+  lua_pop(L, 2);
+}
+
+static const char plain_run[] = "local kit = require 'kit'\n"
+                                "local emu <close> = assert(kit.open(kit.command))\n"
+                                "emu:run()\n";
+static const char chunk_run[] = "local kit, chunk = require 'kit', ...\n"
+                                "local emu_ <close> = assert(kit.open(kit.command))\n"
+                                "_G.kit, _G.emu = kit, emu_\n"
+                                "chunk()\n"
+                                "emu_:run()\n";
+
+static int load_main(lua_State *L, const Command *c) {
+  char path[PATH_MAX];
+  if (c->interactive) return luaL_loadstring(L, "require 'kit.console'.main()");
+  if (c->chunk) {
+    int st = luaL_loadbuffer(L, chunk_run, sizeof chunk_run - 1, "=kitlua");
+    return st ? st : luaL_loadbuffer(L, c->chunk, strlen(c->chunk), "=-e");
+  }
+  if (!c->script) return luaL_loadbuffer(L, plain_run, sizeof plain_run - 1, "=kitlua");
+  if (!find_script(c->script, path, sizeof path)) {
+    lua_pushfstring(L, "no script '%s' (a path, in KITLUA_PATH, or one of kitlua --list)", c->script);
+    return LUA_ERRFILE;
+  }
+  return luaL_loadfile(L, path);
+}
+
+typedef struct Main {
+  Command *c;
+  int argc;
+  char **argv;
+} Main;
+
+static int protected_main(lua_State *L) {
+  Main *m = lua_touserdata(L, 1);
+  Command *c = m->c;
+  luaL_openlibs(L);
+  luaL_requiref(L, "kit", luaopen_kit, 0);
+  set_defaults(L, c, m->argc, m->argv);
+  lua_pop(L, 1);
+  set_path(L);
+  push_strings(L, m->argv, c->script_args, c->program < m->argc ? c->program - 1 : m->argc);
+  lua_pushstring(L, c->script);
+  lua_rawseti(L, -2, 0);
+  lua_setglobal(L, "arg");
+  if (load_main(L, c)) return lua_error(L);
+  int n = c->chunk ? 1 : 0;
+  if (!c->chunk)
+    for (int i = c->script_args; i < (c->program < m->argc ? c->program - 1 : m->argc); i++, n++) lua_pushstring(L, m->argv[i]);
+  lua_call(L, n, 0);
+  return 0;
+}
+
+static int registry_int(lua_State *L, const char *key, int otherwise) {
+  lua_getfield(L, LUA_REGISTRYINDEX, key);
+  int v = (int)luaL_optinteger(L, -1, otherwise);
+  lua_pop(L, 1);
+  return v;
+}
+
+/* A script that failed: its message, with a traceback unless it is just that the program could not be opened. */
+static int report(lua_State *L) {
+  int open_failed = registry_int(L, "kit.open_failed", KIT_OK);
+  const char *msg = lua_tostring(L, -1);
+  if (!msg) msg = "(error object is not a string)";
+  if (open_failed) {
+    const char *end = strstr(msg, "\nstack traceback:");
+    fprintf(stderr, "kitlua: %.*s\n", end ? (int)(end - msg) : (int)strlen(msg), msg);
+    return open_failed == KIT_E_NOT_FOUND ? 127 : open_failed == KIT_E_BUSY || open_failed == KIT_E_MEMORY || open_failed == KIT_E_ARGUMENT || open_failed == KIT_E_UNSUPPORTED ? STATUS_FAILURE : 126;
+  }
+  fprintf(stderr, "kitlua: %s\n", msg);
+  return STATUS_FAILURE;
+}
+
+static int run(Command *c, int argc, char **argv) {
+  lua_State *L = luaL_newstate();
+  if (!L) return fail("%s", "out of memory");
+  Main m = {c, argc, argv};
+  lua_pushcfunction(L, bind_traceback);
+  lua_pushcfunction(L, protected_main);
+  lua_pushlightuserdata(L, &m);
+  int status = lua_pcall(L, 1, 0, 1) ? report(L) : registry_int(L, "kit.exit_status", 0);
+  lua_close(L);
+  if (fflush(stdout)) status = fail("cannot write to stdout: %s", strerror(errno));
+  return status;
+}
+
+/* Under an unlimited stack the kernel puts libraries low, where the guest must live: start again with a finite limit. The guest
+ * is shown the original one (os/ reads KITLUA_STACK and hides it). */
+static void need_finite_stack(char **argv) {
+  struct rlimit lim;
+  if (getrlimit(RLIMIT_STACK, &lim) || lim.rlim_cur != RLIM_INFINITY || getenv("KITLUA_STACK")) return;
+  lim.rlim_cur = STACK_LIMIT;
+  if (setrlimit(RLIMIT_STACK, &lim)) return;
+  setenv("KITLUA_STACK", "unlimited", 1);
+  execv("/proc/self/exe", argv);
+}
+
+int main(int argc, char **argv) {
+  need_finite_stack(argv);
+  Command c = parse(argc, argv);
+  if (c.list) return list_scripts();
+  if (!c.script && !c.chunk && !c.interactive && c.program >= argc) {
+    fputs(usage, stderr);
+    return STATUS_FAILURE;
+  }
+  return run(&c, argc, argv);
+}
