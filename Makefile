@@ -1,12 +1,14 @@
 # kitlua. `make demo` sets up everything and shows a profile; `make test` sets up everything and passes.
-#   make            build/libkit.a build/kitlua build/kit.so
-#   make MODE=asan|ubsan|debug ...     BUILD=DIR: build elsewhere
-#   make deps demo test verify check bench install (PREFIX, DESTDIR)
+#   make                       $(BUILD)/libkit.a $(BUILD)/kitlua $(BUILD)/kit.so
+#   make MODE=asan|ubsan|debug ...      BUILD=DIR: build elsewhere
+#   make deps demo test verify check format bench doc install (PREFIX, DESTDIR)
 
 MODE   ?= release
 BUILD  ?= $(if $(filter release,$(MODE)),build,build/$(MODE))
 PREFIX ?= /usr/local
 CC     := gcc
+SPECS  ?= spec
+export BUILD
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
         -Wwrite-strings -Wundef -Wno-missing-field-initializers
@@ -15,15 +17,16 @@ OPT_debug   := -O0 -DKIT_DEBUG
 OPT_asan    := -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   := -O1 -fsanitize=undefined -fno-sanitize-recover=undefined
 SAN         := $(filter -fsanitize=%,$(OPT_$(MODE)))
-CFLAGS  := -std=gnu11 -g -fPIC -fvisibility=hidden $(OPT_$(MODE)) $(WARN) -D_GNU_SOURCE -MMD -MP
-ENGINE_INC := -Iengine -Iengine/include
-LUA_INC := -Iengine/include $(shell pkg-config --cflags lua5.4 2>/dev/null)
-LIBS    := -ldwarf -lcapstone -lpthread -lm -ldl
+CFLAGS      := -std=gnu11 -g -fPIC -fvisibility=hidden $(OPT_$(MODE)) $(WARN) -D_GNU_SOURCE -MMD -MP
+ENGINE_INC  := -Iengine -Iengine/include
+LUA_INC     := -Iengine/include -I/usr/include/lua5.4
+LIBS        := -ldwarf -lpthread -lm -ldl
+PLACES      := -DKIT_PREFIX='"$(PREFIX)"' -DKIT_SOURCE='"$(CURDIR)"'
 
-ENGINE_SRC := $(wildcard engine/*/*.c engine/*/*/*.c)
-ENGINE_OBJ := $(ENGINE_SRC:%.c=$(BUILD)/%.o)
+ENGINE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard engine/*/*.c engine/*/*/*.c))
 BIND_OBJ   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bindings/main.c,$(wildcard bindings/*.c)))
 MAIN_OBJ   := $(BUILD)/bindings/main.o
+C_TESTS    := $(patsubst spec/engine/%.c,$(BUILD)/spec/%,$(wildcard spec/engine/*_test.c))
 
 all: $(BUILD)/kitlua $(BUILD)/kit.so
 
@@ -32,19 +35,61 @@ $(BUILD)/engine/%.o: engine/%.c
 	$(CC) $(CFLAGS) $(ENGINE_INC) -c $< -o $@
 $(BUILD)/bindings/%.o: bindings/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LUA_INC) -DKIT_PREFIX='"$(PREFIX)"' -DKIT_SOURCE='"$(CURDIR)"' -c $< -o $@
-
+	$(CC) $(CFLAGS) $(LUA_INC) $(PLACES) -c $< -o $@
 $(BUILD)/libkit.a: $(ENGINE_OBJ)
 	rm -f $@ && ar rcs $@ $^
 $(BUILD)/kitlua: $(MAIN_OBJ) $(BIND_OBJ) $(BUILD)/libkit.a
-	$(CC) $(SAN) -o $@ $^ $(LIBS) $(shell pkg-config --libs lua5.4 2>/dev/null) -Wl,-E
+	$(CC) $(SAN) -o $@ $^ $(LIBS) -llua5.4 -Wl,-E
 $(BUILD)/kit.so: $(BIND_OBJ) $(BUILD)/libkit.a
 	$(CC) $(SAN) -shared -o $@ $^ $(LIBS)
+$(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(ENGINE_INC) -o $@ $< $(BUILD)/libkit.a $(LIBS)
 
--include $(ENGINE_OBJ:.o=.d) $(BIND_OBJ:.o=.d) $(MAIN_OBJ:.o=.d)
+-include $(ENGINE_OBJ:.o=.d) $(BIND_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(C_TESTS:=.d)
 -include spec/guests/guests.mk
 
-.PHONY: all clean
+# ---- setting up: what is missing from Debian's packages ----
+PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libreadline-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
+            qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross binutils-riscv64-linux-gnu \
+            gcc-12-source csmith libcsmith-dev dpkg-dev xz-utils bzip2 strace procps
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+deps:
+	@missing=""; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "installing:$$missing"; $(SUDO) apt-get update -q && \
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; fi
+
+# ---- jobs ----
+BUSTED := lua5.4 /usr/bin/busted --lua=lua5.4 --helper=spec/helper.lua --output=spec/reporter.lua
+demo: deps
+	@$(MAKE) --no-print-directory -s all $(BUILD)/guests/rv64/demo
+	$(BUILD)/kitlua callgrind --out=$(BUILD)/callgrind.out.demo -- $(BUILD)/guests/rv64/demo
+test: deps
+	@$(MAKE) --no-print-directory all guests c-tests
+	$(BUSTED) --exclude-tags=verify $(SPECS)
+verify: deps
+	@$(MAKE) --no-print-directory all guests c-tests
+	$(BUSTED) --tags=verify $(SPECS)
+check: deps
+	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h' | grep -v '^spec/guests/')
+	luacheck -q --codes lib scripts examples spec
+	@$(MAKE) --no-print-directory all
+	lua5.4 doc/gen.lua --check
+bench: deps
+	@$(MAKE) --no-print-directory all guests
+	lua5.4 bench/bench.lua
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h' | grep -v '^spec/guests/')
+doc:
+	lua5.4 doc/gen.lua
+c-tests: $(C_TESTS)
+install: all
+	install -D $(BUILD)/kitlua $(DESTDIR)$(PREFIX)/bin/kitlua
+	install -D $(BUILD)/kit.so $(DESTDIR)$(PREFIX)/lib/lua/5.4/kit.so
+	for d in scripts lib lib/kit examples; do install -d $(DESTDIR)$(PREFIX)/share/kitlua/$$d && \
+	find $$d -maxdepth 1 -type f -name '*.lua' -exec install -m644 {} $(DESTDIR)$(PREFIX)/share/kitlua/$$d/ \; ; done
 clean:
 	rm -rf $(BUILD)
+
+.PHONY: all deps demo test verify check bench format doc c-tests install clean
 .DEFAULT_GOAL := all
