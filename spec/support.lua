@@ -21,7 +21,7 @@ M.build = os.getenv("BUILD") or "build"
 if M.build:sub(1, 1) ~= "/" then M.build = M.root .. "/" .. M.build end
 M.kitlua = os.getenv("KITLUA") or M.build .. "/kitlua"
 M.sysroot = {rv64 = "/usr/riscv64-linux-gnu", aa64 = "/usr/aarch64-linux-gnu", x64 = "/"}
-M.qemu_name = {rv64 = "qemu-riscv64", aa64 = "qemu-aarch64", x64 = "qemu-x86_64"}
+M.qemu_path = {rv64 = "/usr/bin/qemu-riscv64", aa64 = "/usr/bin/qemu-aarch64", x64 = "/usr/bin/qemu-x86_64"}
 M.jobs = tonumber(os.getenv("JOBS")) or 2
 
 function M.quote(word)
@@ -155,7 +155,7 @@ end
 
 function M.qemu(program, args, arch)
   arch = arch or program:match("^(%w+)/") or "rv64"
-  return extend({M.qemu_name[arch], "-L", M.sysroot[arch], M.guest_path(program)}, args)
+  return extend({M.qemu_path[arch], "-L", M.sysroot[arch], M.guest_path(program)}, args)
 end
 
 -- Where a guest finds programs to execute. qemu-user hands an exec to the host, which cannot run a foreign

@@ -11,9 +11,9 @@ GUEST_CC_x64  := gcc
 GUEST_CC_aa64 := aarch64-linux-gnu-gcc
 GUEST_CFLAGS  := -std=gnu11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -pthread -Ispec/guests
 GUEST_LIBS    := -lm
-GUEST_QEMU_rv64 := qemu-riscv64 -L /usr/riscv64-linux-gnu
-GUEST_QEMU_x64  := qemu-x86_64
-GUEST_QEMU_aa64 := qemu-aarch64 -L /usr/aarch64-linux-gnu
+GUEST_QEMU_rv64 := /usr/bin/qemu-riscv64 -L /usr/riscv64-linux-gnu
+GUEST_QEMU_x64  := /usr/bin/qemu-x86_64
+GUEST_QEMU_aa64 := /usr/bin/qemu-aarch64 -L /usr/aarch64-linux-gnu
 GUEST_EXECS   := args exitcode hello
 GUEST_PIES    := asm_hello
 GUEST_HDR     := spec/guests/guest.h

@@ -52,7 +52,7 @@ $(J)/workers: spec/judges/workers.c
 $(J)/bin/.done: $(J)/busybox
 	@mkdir -p $(J)/bin $(J)/bin-qemu
 	for applet in $(JUDGE_APPLETS); do ln -sf ../busybox $(J)/bin/$$applet; \
-	  printf '#!/bin/sh\nexec qemu-riscv64 -L /usr/riscv64-linux-gnu %s/busybox %s "$$@"\n' $(abspath $(J)) $$applet \
+	  printf '#!/bin/sh\nexec /usr/bin/qemu-riscv64 -L /usr/riscv64-linux-gnu %s/busybox %s "$$@"\n' $(abspath $(J)) $$applet \
 	    >$(J)/bin-qemu/$$applet; chmod +x $(J)/bin-qemu/$$applet; done
 	touch $@
 
