@@ -1,0 +1,55 @@
+#!/bin/sh
+# gcc's c-torture execute tests, from the package gcc-12-source, cross-compiled for riscv64.
+#   torture.sh STRIDE OPT     every STRIDE-th file at optimisation OPT (-O0 ... -O3)
+# Leaves in $BUILD/judges/torture/OPT, for each file: NAME (a static program), and NAME.verdict:
+# "pass" (status 0 under qemu-user), "fail STATUS" or "nocompile". What exists already is kept.
+#   torture.sh one OPT SOURCE...     (what it calls itself with)
+set -eu
+build=$(cd "${BUILD:-build}" && pwd)
+base=$build/judges/torture
+cc=riscv64-linux-gnu-gcc
+self=$(realpath "$0")
+
+# The options that a test asks for in its dg- comments, where they do not depend on a target.
+options() {
+  sed -n -e 's/.*{ *dg-options *"\([^"]*\)" *}.*/\1/p' -e 's/.*{ *dg-additional-options *"\([^"]*\)" *}.*/\1/p' "$1" |
+    tr '\n' ' '
+}
+
+one() {
+  out=$base/$1/$(echo "${2#"$base"/src/}" | tr / -)
+  out=${out%.c}
+  [ -e "$out.verdict" ] && return
+  verdict=nocompile
+  if $cc -w -std=gnu17 "$1" $(options "$2") -static -Wl,-s "$2" -o "$out" -lm >/dev/null 2>&1; then
+    status=0
+    timeout -k 1 20 qemu-riscv64 "$out" </dev/null >/dev/null 2>&1 || status=$?
+    verdict="fail $status"
+    [ $status -eq 0 ] && verdict=pass
+  fi
+  [ "$verdict" = pass ] || rm -f "$out"
+  echo "$verdict" >"$out.verdict"
+}
+
+if [ "$1" = one ]; then
+  opt=$2
+  shift 2
+  cd "$(mktemp -d)"
+  ulimit -c 0
+  for source; do one "$opt" "$source" 2>/dev/null; done
+  rm -rf "$PWD"
+  exit
+fi
+
+stride=$1 opt=$2
+if [ ! -e "$base/.extracted" ]; then
+  set -- /usr/src/gcc-12/gcc-12*.tar.xz
+  [ -e "$1" ] || { echo "torture.sh: the package gcc-12-source is not installed" >&2; exit 1; }
+  mkdir -p "$base/src"
+  tar -xJf "$1" -C "$base/src" --strip-components=5 --wildcards '*/gcc/testsuite/gcc.c-torture/execute/*'
+  touch "$base/.extracted"
+fi
+mkdir -p "$base/$opt"
+# builtins/ is another framework: tests in pairs with their own library.
+find "$base/src" -name '*.c' ! -path '*/builtins/*' | LC_ALL=C sort | awk "NR % $stride == 0" >"$base/list-$stride"
+xargs -P2 -n16 sh "$self" one "$opt" <"$base/list-$stride"
