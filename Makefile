@@ -24,8 +24,9 @@ LIBS        := -ldwarf -lpthread -lm -ldl
 PLACES      := -DKIT_PREFIX='"$(PREFIX)"' -DKIT_SOURCE='"$(CURDIR)"'
 
 ENGINE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard engine/*/*.c engine/*/*/*.c))
-BIND_OBJ   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bindings/main.c,$(wildcard bindings/*.c)))
-MAIN_OBJ   := $(BUILD)/bindings/main.o
+MAIN_SRC   := bindings/main.c bindings/line.c
+BIND_OBJ   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN_SRC),$(wildcard bindings/*.c)))
+MAIN_OBJ   := $(MAIN_SRC:%.c=$(BUILD)/%.o)
 C_TESTS    := $(patsubst spec/engine/%.c,$(BUILD)/spec/%,$(wildcard spec/engine/*_test.c))
 
 all: $(BUILD)/kitlua $(BUILD)/kit.so
@@ -39,7 +40,7 @@ $(BUILD)/bindings/%.o: bindings/%.c
 $(BUILD)/libkit.a: $(ENGINE_OBJ)
 	rm -f $@ && ar rcs $@ $^
 $(BUILD)/kitlua: $(MAIN_OBJ) $(BIND_OBJ) $(BUILD)/libkit.a
-	$(CC) $(SAN) -o $@ $^ $(LIBS) -llua5.4 -Wl,-E
+	$(CC) $(SAN) -o $@ $^ $(LIBS) -llua5.4 -ledit -Wl,-E
 $(BUILD)/kit.so: $(BIND_OBJ) $(BUILD)/libkit.a
 	$(CC) $(SAN) -shared -o $@ $^ $(LIBS)
 $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
@@ -51,7 +52,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 -include spec/judges/judges.mk
 
 # ---- setting up: what is missing from Debian's packages ----
-PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libreadline-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
+PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
             qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross binutils-riscv64-linux-gnu \
             gcc-12-source csmith libcsmith-dev dpkg-dev xz-utils bzip2 strace procps
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)

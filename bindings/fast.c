@@ -200,13 +200,16 @@ static void push_node(void *ctx, const KitGraphNode *n) {
   set_int(L, "calls", n->calls);
   set_int(L, "self", n->self);
   set_int(L, "inclusive", n->inclusive);
+  set_int(L, "fn_inclusive", n->function_inclusive);
+  if (n->fold != UINT32_MAX) set_int(L, "fold", n->fold + 1u);
   set_int(L, "tid", (uint64_t)n->tid);
   lua_pushboolean(L, n->is_signal);
   lua_setfield(L, -2, "is_signal");
   lua_rawseti(L, -2, (lua_Integer)n->id + 1);
 }
 
-/* nodes() -> array of {id, parent, fn, call_pc, calls, self, inclusive, tid, is_signal}, parents before children */
+/* nodes() -> array of {id, parent, fn, call_pc, calls, self, inclusive, fn_inclusive, fold, tid, is_signal}, parents
+ * before children */
 static int graph_nodes(lua_State *L) {
   Handle *h = check(L, BIND_GRAPH);
   lua_newtable(L);

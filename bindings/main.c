@@ -17,6 +17,7 @@
 #include "bind.h"
 
 KIT_API int luaopen_kit(lua_State *L);
+KIT_API int luaopen_kit_line(lua_State *L);
 
 #define STATUS_FAILURE 125
 #define STACK_LIMIT    (8u << 20) /* instead of `ulimit -s unlimited`, which would put libraries below 2^46 */
@@ -249,6 +250,10 @@ static int protected_main(lua_State *L) {
   luaL_openlibs(L);
   luaL_requiref(L, "kit", luaopen_kit, 0);
   set_defaults(L, c, m->argc, m->argv);
+  lua_pop(L, 1);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_kit_line);
+  lua_setfield(L, -2, "kit.line");
   lua_pop(L, 1);
   set_path(L);
   push_strings(L, m->argv, c->script_args, c->program < m->argc ? c->program - 1 : m->argc);

@@ -127,6 +127,7 @@ struct KitEmu {
   volatile sig_atomic_t interrupt_asked;
   int kill_asked;             /* kit_kill: end as this signal would at the next chance */
   uint32_t dispatchers;       /* attached tools that require the dispatcher: no chaining */
+  bool (*is_entry)(Emu *emu, uint64_t pc); /* pc is a function's entry, as symbols have it (api/ provides it) */
   bool budget_on;             /* translations carry the budget operation */
   bool stop_on_fault;
   uint64_t clock;             /* instruction clock: budgeted instructions, plus sleeps while all threads sleep */

@@ -70,6 +70,8 @@ void core_probe_remove(Emu *emu, CoreProbe *p) {
   refresh(emu, p);
 }
 
+CoreProbe *core_probes(const Emu *emu) { return emu->hooks->probes; }
+
 uint64_t core_counter_alloc(Emu *emu) {
   CoreHooks *h = emu->hooks;
   if (h->next_counter + 8 > IR_STATE_WINDOW - IR_COUNTERS_AT) return 0;
@@ -88,6 +90,11 @@ void core_undo(CoreThread *t, const IrBlock *block, uint64_t pc) {
   if (t->emu->opt.count_insns) *ir_counter(t->state, 0) -= missing;
   for (CoreProbe *p = t->emu->hooks->probes; p; p = p->next)
     if (p->undo) p->undo(p, t, block, retired);
+}
+
+void core_hooks_fork_child(CoreThread *t) {
+  for (CoreProbe *p = t->emu->hooks->probes; p; p = p->next)
+    if (p->fork_child) p->fork_child(p, t);
 }
 
 void core_hooks_thread_end(CoreThread *t) {

@@ -53,6 +53,8 @@ struct CoreProbe {
 void core_probe_add(Emu *emu, CoreProbe *p);
 void core_probe_remove(Emu *emu, CoreProbe *p);
 
+CoreProbe *core_probes(const Emu *emu);
+
 IrRef core_emit(CoreWeaver *w, IrOpcode code, IrRef a, IrRef b, IrRef c, uint64_t imm);
 IrRef core_emit_imm(CoreWeaver *w, uint64_t value);
 /* Memory that lives as long as the region (sites, callouts). */

@@ -379,6 +379,8 @@ void core_after_fork_child(CoreThread *t) {
   t->host_tid = (int)syscall(SYS_gettid);
   t->tid = getpid();
   t->state->tid = (uint64_t)t->tid;
+  emu->insns_exited = *ir_counter(t->state, 0) = 0;
+  core_hooks_fork_child(t);
 }
 
 CoreThread *core_find_thread(Emu *emu, int tid) {

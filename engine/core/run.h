@@ -28,6 +28,7 @@ void core_join_finished(Emu *emu);
 /* hooks.c */
 CoreHooks *core_hooks_new(Emu *emu);
 void core_hooks_free(CoreHooks *h);
+void core_hooks_fork_child(CoreThread *t);                  /* what is counted from now on is the child's own */
 void core_hooks_thread_end(CoreThread *t);                  /* per-thread results are merged */
 void core_raise_thread(CoreThread *t, bool created);
 /* instrument.c: weaves what hooks and fast paths ask for into a region. */

@@ -207,6 +207,11 @@ static void thread_end(CoreProbe *p, CoreThread *t) {
   }
 }
 
+static void fork_child(CoreProbe *p, CoreThread *t) {
+  (void)t;
+  kit_counter_zero(counter_of(p));
+}
+
 uint64_t kit_counter_total(KitCounter *c) {
   uint64_t n = c->syscalls;
   for (size_t i = 0; i < c->slots.n; i++) n += slot_total(c, c->slots.at[i], live_count(c, c->slots.at[i]));
@@ -287,7 +292,7 @@ KitStatus kit_count(KitEmu *emu, const KitCountSpec *spec, KitCounter **out) {
   c->emu = emu;
   c->spec = *spec;
   c->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
-  c->probe = (CoreProbe){.sites = sites, .wants = wants, .emit = emit, .thread_end = thread_end,
+  c->probe = (CoreProbe){.sites = sites, .wants = wants, .emit = emit, .thread_end = thread_end, .fork_child = fork_child,
                          .undo = sites >> SITE_BLOCK & 1 ? undo : NULL};
   if (sites) core_probe_add(emu, &c->probe);
   else kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_SYSCALL, .filter = spec->filter, .fn = on_syscall, .user = c}, &c->hook);

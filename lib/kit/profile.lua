@@ -4,8 +4,8 @@
 --   emu:on("exit", function() local p = profile:collect() ... end)
 --   p.total, p.functions (by inclusive cost, largest first), p.edges, p.lines
 --
--- A function record: {name, file, line, object, self, inclusive, calls, fn}. Inclusive cost counts recursion once: it is
--- summed over the nodes of the calling-context tree that have no ancestor of the same function.
+-- A function record: {name, file, line, object, self, inclusive, calls, fn}. Inclusive cost counts recursion once: the
+-- engine measures it from the outermost activation of a function to its return.
 local symbols = require "kit.symbols"
 
 local M = {}
@@ -62,7 +62,7 @@ local function edge_of(p, caller, node, callee)
   return e
 end
 
--- Walks the tree with a table of what is active on the path, so that recursion is counted once. Iterative: paths may be long.
+-- Walks the tree with a table of the edges on the path, so that recursion is counted once. Iterative: paths may be long.
 local function tree_costs(self, p)
   local nodes, children, roots = self.graph:nodes(), {}, {}
   for _, n in ipairs(nodes) do
@@ -73,13 +73,15 @@ local function tree_costs(self, p)
       roots[#roots + 1] = n
     end
   end
-  local active, active_edge = {}, {}
+  local measured, active_edge = {}, {}
   local function enter(n, parent_fn)
     local f = function_of(self, p, n.fn)
     n.record = f
     f.calls = f.calls + n.calls
-    if not active[f] or active[f] == 0 then f.inclusive = f.inclusive + n.inclusive end
-    active[f] = (active[f] or 0) + 1
+    if not measured[n.fn] then -- a function may have several entries
+      measured[n.fn] = true
+      f.inclusive = f.inclusive + n.fn_inclusive
+    end
     if parent_fn then
       local pair = parent_fn.fn.id << 32 | f.fn.id
       local e = edge_of(p, self.symbols:fn(n.call_pc) == parent_fn.fn and parent_fn or function_of(self, p, n.call_pc), n, f)
@@ -102,7 +104,6 @@ local function tree_costs(self, p)
         enter(child, top.node.record)
         stack[#stack + 1] = {node = child, next = 1}
       else
-        active[top.node.record] = active[top.node.record] - 1
         if top.node.pair then active_edge[top.node.pair] = active_edge[top.node.pair] - 1 end
         stack[#stack] = nil
       end

@@ -366,7 +366,10 @@ typedef struct KitGraphNode {
   uint32_t id, parent;     /* parent of a root: UINT32_MAX */
   uint64_t function;       /* entry address of the callee */
   uint64_t call_pc;        /* call (or tail jump) instruction in the parent; 0 for roots */
-  uint64_t calls, self, inclusive; /* inclusive: self and all below, recursion counted once per activation */
+  uint64_t calls, self;
+  uint64_t inclusive;      /* self and all below; nested activations of this node are counted once */
+  uint64_t function_inclusive; /* of the function, in all contexts: nested activations counted once */
+  uint32_t fold;           /* a recursive call that goes on in that node up the path; UINT32_MAX: an ordinary node */
   int tid;                 /* of the root */
   bool is_signal;          /* entered by a signal */
 } KitGraphNode;
