@@ -40,7 +40,7 @@ static void print_imm(FILE *f, const char **sep, const IrOp *op, RegName reg_nam
   } else if (info->flags & IR_FPENV) {
     fprintf(f, "%srm %u", *sep, (unsigned)(op->imm & 7));
   } else if (op->code == IR_imm || !(info->flags & (IR_PURE | IR_TERM))) {
-    if (op->code != IR_fence && op->code != IR_trap_if) fprintf(f, "%s%" PRIx64, *sep, op->imm);
+    fprintf(f, "%s%" PRIx64, *sep, op->imm);
   }
 }
 
@@ -58,7 +58,7 @@ static void print_op(FILE *f, const IrRegion *r, const IrBlock *b, uint32_t k, R
     break;
   case IR_trap_if: fprintf(f, " %%%u, %s, %%%u", op->a, NAME_IN(fault_names, op->b), op->c); break;
   case IR_trap: fprintf(f, " %s", NAME_IN(trap_names, op->a)); break;
-  case IR_nop: break;
+  case IR_nop: case IR_jump: case IR_fence: break;
   default:
     fputc(' ', f);
     print_operand(f, &sep, info->a, op->a);
