@@ -1,11 +1,14 @@
-/* The shadow call stack and the calling-context tree, on scripted calls. Costs are given by raising the retired count by hand. */
+/* The shadow call stack and the calling-context tree, on scripted calls. Costs are given by raising
+ * the retired count by hand. */
 #include "ir/callstack.h"
 #include "ir_test.h"
 
 static IrState *s;
 static IrCallStack *cs;
 
-static bool is_entry(void *owner, uint64_t pc) { return (void)owner, pc % 0x1000 == 0; } /* functions lie at multiples of 0x1000 */
+static bool is_entry(void *owner, uint64_t pc) {
+  return (void)owner, pc % 0x1000 == 0;
+} /* functions lie at multiples of 0x1000 */
 
 static void start(uint32_t fold) {
   *ir_counter(s, 0) = 1000; /* whatever was retired before does not matter */
@@ -21,7 +24,9 @@ static void call(uint64_t site, uint64_t callee, uint64_t sp) {
   free(c);
 }
 static void ret(uint64_t to, uint64_t sp) { ir_callstack_ret(cs, s, to, sp); }
-static void jump(uint64_t site, uint64_t target, uint64_t sp) { ir_callstack_jump(cs, s, &(IrCallSite){.pc = site}, target, sp); }
+static void jump(uint64_t site, uint64_t target, uint64_t sp) {
+  ir_callstack_jump(cs, s, &(IrCallSite){.pc = site}, target, sp);
+}
 
 /* The node reached from the root through these callees; the first child that fits. */
 static const IrCallNode *node(int n, const uint64_t *path) {
@@ -34,15 +39,18 @@ static const IrCallNode *node(int n, const uint64_t *path) {
   }
   return at;
 }
-static void check_node(const char *what, int n, const uint64_t *path, uint64_t calls, uint64_t self, uint64_t inclusive) {
+static void check_node(const char *what, int n, const uint64_t *path, uint64_t calls, uint64_t self,
+                       uint64_t inclusive) {
   const IrCallNode *at = node(n, path);
   CHECK(at, "%s: no such node", what);
   if (!at) return;
   CHECK(at->calls == calls && at->self == self && at->inclusive == inclusive,
-        "%s: calls %" PRIu64 " self %" PRIu64 " inclusive %" PRIu64 ", want %" PRIu64 " %" PRIu64 " %" PRIu64, what, at->calls, at->self,
-        at->inclusive, calls, self, inclusive);
+        "%s: calls %" PRIu64 " self %" PRIu64 " inclusive %" PRIu64 ", want %" PRIu64 " %" PRIu64
+        " %" PRIu64,
+        what, at->calls, at->self, at->inclusive, calls, self, inclusive);
 }
-#define PATH(...) (int)(sizeof((uint64_t[]){__VA_ARGS__}) / 8), (const uint64_t[]){__VA_ARGS__}
+#define PATH(...)                                                                                  \
+  (int)(sizeof((uint64_t[]){__VA_ARGS__}) / 8), (const uint64_t[]) { __VA_ARGS__ }
 
 static uint64_t inclusive_of(uint64_t pc) {
   const IrCallFunction *f = map_get(&cs->by_pc, pc);
@@ -94,7 +102,8 @@ static void plain(void) { /* main: f(); g(); f, g: h() */
   end();
 }
 
-/* fib(n) with one instruction of its own before, between and after its calls; returns how many calls. */
+/* fib(n) with one instruction of its own before, between and after its calls; returns how many
+ * calls. */
 static uint64_t fib(int n, uint64_t sp) {
   work(1);
   if (n < 2) return 1;
@@ -286,7 +295,8 @@ static void signals(void) {
     ret(MAIN + 0x40, SP - 64);
     work(9);
     CHECK_EQ(cs->signals.n, 0, "handlers left");
-    CHECK(cs->frames.n == 1 && ir_callstack_top(cs)->callee == MAIN, "in main: %zu frames", cs->frames.n);
+    CHECK(cs->frames.n == 1 && ir_callstack_top(cs)->callee == MAIN, "in main: %zu frames",
+          cs->frames.n);
     check_sum("siglongjmp");
     check_node("handler", PATH(HANDLER), 3, 30, 50);
     check_node("main", PATH(MAIN), 1, 11, 16);
@@ -342,7 +352,8 @@ static void many_children(void) {
   CHECK_EQ(cs->nodes.n, 20001, "nodes");
   check_sum("wide");
   bool twice = true;
-  for (const IrCallNode *c = cs->root->children; c; c = c->next) twice &= c->calls == 2 && c->self == 2;
+  for (const IrCallNode *c = cs->root->children; c; c = c->next)
+    twice &= c->calls == 2 && c->self == 2;
   CHECK(twice, "each called twice");
   end();
 }

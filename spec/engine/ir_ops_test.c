@@ -1,5 +1,6 @@
-/* Every operation's semantics on corner values against an expression of the test's own, through the interpreter (operands from
- * registers, and where it can be from immediates) and through the constant folder. */
+/* Every operation's semantics on corner values against an expression of the test's own, through the
+ * interpreter (operands from registers, and where it can be from immediates) and through the
+ * constant folder. */
 #include "ir_test.h"
 
 #define N(a) (sizeof(a) / sizeof *(a))
@@ -11,12 +12,43 @@ typedef int32_t i32;
 typedef unsigned __int128 u128;
 typedef __int128 i128;
 
-static const u64 corners[] = {
-    0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000,
-    0x80000001, 0xffffffff, 0x100000000, 0x123456789abcdef0, 0x7fffffffffffffff, 0x8000000000000000, 0x8000000000000001,
-    0xffffffff00000000, 0xffffffff80000000, 0xfffffffffffffffe, 0xffffffffffffffff, 0x00ff00ff0100807f};
+static const u64 corners[] = {0,
+                              1,
+                              2,
+                              3,
+                              7,
+                              8,
+                              31,
+                              32,
+                              33,
+                              63,
+                              64,
+                              65,
+                              127,
+                              128,
+                              255,
+                              256,
+                              0x7fff,
+                              0x8000,
+                              0xffff,
+                              0x10000,
+                              0x7fffffff,
+                              0x80000000,
+                              0x80000001,
+                              0xffffffff,
+                              0x100000000,
+                              0x123456789abcdef0,
+                              0x7fffffffffffffff,
+                              0x8000000000000000,
+                              0x8000000000000001,
+                              0xffffffff00000000,
+                              0xffffffff80000000,
+                              0xfffffffffffffffe,
+                              0xffffffffffffffff,
+                              0x00ff00ff0100807f};
 
-/* ---- reference semantics, in other words than ops.def's ----------------------------------------------------------- */
+/* ---- reference semantics, in other words than ops.def's
+ * ----------------------------------------------------------- */
 
 static u64 bits_where(u64 x, u64 y, int table) { /* truth table: bit 2*xbit+ybit */
   u64 r = 0;
@@ -33,7 +65,8 @@ static u64 shift(u64 x, u64 n, int bits, int dir, int arithmetic) {
 static u64 rotate(u64 x, u64 n, int bits, int left) {
   u64 r = 0;
   for (int i = 0; i < bits; i++) {
-    int to = left ? (int)((unsigned)i + n % (u64)bits) % bits : (int)((unsigned)i + (u64)bits - n % (u64)bits) % bits;
+    int to = left ? (int)((unsigned)i + n % (u64)bits) % bits
+                  : (int)((unsigned)i + (u64)bits - n % (u64)bits) % bits;
     r |= (x >> i & 1) << to;
   }
   return r;
@@ -59,7 +92,9 @@ static u64 or_bytes(u64 x) {
     if (x >> 8 * i & 0xff) r |= 0xffull << 8 * i;
   return r;
 }
-static u64 sign(u64 x, int bits) { return shift(shift(x, (u64)(64 - bits), 64, 1, 0), (u64)(64 - bits), 64, -1, 1); }
+static u64 sign(u64 x, int bits) {
+  return shift(shift(x, (u64)(64 - bits), 64, 1, 0), (u64)(64 - bits), 64, -1, 1);
+}
 static u64 low32(u64 x) { return x % 0x100000000; }
 static i128 sx(u64 x) { return x >> 63 ? (i128)x - ((i128)1 << 64) : (i128)x; }
 static i128 sx32(u64 x) { return (i128)low32(x) - (low32(x) >> 31 ? (i128)1 << 32 : 0); }
@@ -73,34 +108,83 @@ static u64 divide(i128 a, i128 b, int rem, u64 mask) {
 #define LOW 0xffffffffull
 
 /* name, number of operands, reference */
-#define PURE_OPS(X)                                                                                                    \
-  X(add, 2, (u64)(sx(a) + sx(b))) X(sub, 2, (u64)(sx(a) - sx(b))) X(and, 2, bits_where(a, b, 8)) X(or, 2, bits_where(a, b, 14)) \
-  X(xor, 2, bits_where(a, b, 6)) X(andn, 2, bits_where(a, b, 4)) X(orn, 2, bits_where(a, b, 13)) X(xnor, 2, bits_where(a, b, 9)) \
-  X(not, 1, ALL - a) X(neg, 1, (u64)-sx(a))                                                                            \
-  X(shl, 2, shift(a, b, 64, 1, 0)) X(shr, 2, shift(a, b, 64, -1, 0)) X(sar, 2, shift(a, b, 64, -1, 1))                 \
-  X(rotl, 2, rotate(a, b, 64, 1)) X(rotr, 2, rotate(a, b, 64, 0))                                                      \
-  X(mul, 2, (u64)((u128)a * b)) X(mulhs, 2, high(sx(a) * sx(b))) X(mulhu, 2, (u64)((u128)a * b >> 64))                 \
-  X(mulhsu, 2, sx(a) < 0 ? (u64)((u128)a * b >> 64) - b : (u64)((u128)a * b >> 64))                                    \
-  X(divs, 2, divide(sx(a), sx(b), 0, ALL)) X(divu, 2, divide((i128)a, (i128)b, 0, ALL))                                \
-  X(rems, 2, divide(sx(a), sx(b), 1, ALL)) X(remu, 2, divide((i128)a, (i128)b, 1, ALL))                                \
-  X(mins, 2, sx(a) < sx(b) ? a : b) X(maxs, 2, sx(a) < sx(b) ? b : a) X(minu, 2, b > a ? a : b) X(maxu, 2, b > a ? b : a) \
-  X(clz, 1, zeros(a, 64, 1)) X(ctz, 1, zeros(a, 64, 0)) X(popcnt, 1, ones(a, 64)) X(bswap, 1, swapped(a)) X(orcb, 1, or_bytes(a)) \
-  X(add32, 2, low32(low32(a) + low32(b))) X(sub32, 2, low32(low32(a) - low32(b))) X(mul32, 2, low32(low32(a) * low32(b))) \
-  X(shl32, 2, shift(a, b, 32, 1, 0)) X(shr32, 2, shift(a, b, 32, -1, 0)) X(sar32, 2, shift(a, b, 32, -1, 1))           \
-  X(rotl32, 2, rotate(a, b, 32, 1)) X(rotr32, 2, rotate(a, b, 32, 0))                                                  \
-  X(divs32, 2, divide(sx32(a), sx32(b), 0, LOW)) X(divu32, 2, divide(low32(a), low32(b), 0, LOW))                      \
-  X(rems32, 2, divide(sx32(a), sx32(b), 1, LOW)) X(remu32, 2, divide(low32(a), low32(b), 1, LOW))                      \
-  X(clz32, 1, zeros(a, 32, 1)) X(ctz32, 1, zeros(a, 32, 0)) X(popcnt32, 1, ones(a, 32))                                \
-  X(sext8, 1, sign(a, 8)) X(sext16, 1, sign(a, 16)) X(sext32, 1, sign(a, 32))                                          \
-  X(zext8, 1, a % 256) X(zext16, 1, a % 65536) X(zext32, 1, low32(a))                                                  \
-  X(eq, 2, !(a ^ b)) X(ne, 2, !!(a ^ b)) X(lts, 2, sx(a) < sx(b)) X(ges, 2, sx(b) <= sx(a)) X(ltu, 2, b > a) X(geu, 2, b <= a) \
-  X(select, 3, a != 0 ? b : c)                                                                                         \
-  X(unbox32, 1, a / 0x100000000 == 0xffffffff ? low32(a) : 0x7fc00000) X(box32, 1, bits_where(a, LOW << 32, 14))
+#define PURE_OPS(X)                                                                                   \
+  X(add, 2, (u64)(sx(a) + sx(b)))                                                                     \
+  X(sub, 2, (u64)(sx(a) - sx(b))) X(and, 2, bits_where(a, b, 8)) X(or, 2, bits_where(a, b, 14)) X(    \
+      xor, 2, bits_where(a, b, 6)) X(andn, 2, bits_where(a, b, 4)) X(orn, 2, bits_where(a, b, 13))    \
+      X(xnor, 2, bits_where(a, b, 9)) X(not, 1, ALL - a) X(neg, 1, (u64)-sx(a)) X(                    \
+          shl, 2, shift(a, b, 64, 1, 0)) X(shr, 2, shift(a, b, 64, -1, 0))                            \
+          X(sar, 2, shift(a, b, 64, -1, 1)) X(rotl, 2, rotate(a, b, 64, 1)) X(                        \
+              rotr,                                                                                   \
+              2, rotate(a, b, 64, 0)) X(mul, 2, (u64)((u128)a * b))                                   \
+              X(mulhs, 2, high(sx(a) * sx(b))) X(mulhu, 2, (u64)((u128)a * b >> 64)) X(               \
+                  mulhsu,                                                                             \
+                  2,                                                                                  \
+                  sx(a) < 0                                                                           \
+                      ? (u64)((u128)a * b >> 64) - b                                                  \
+                      : (u64)((u128)a * b >> 64)) X(divs, 2, divide(sx(a), sx(b), 0, ALL))            \
+                  X(divu, 2, divide((i128)a, (i128)b, 0, ALL)) X(                                     \
+                      rems,                                                                           \
+                      2,                                                                              \
+                      divide(sx(a), sx(b), 1, ALL)) X(remu, 2, divide((i128)a, (i128)b, 1, ALL))      \
+                      X(mins, 2, sx(a) < sx(b) ? a : b) X(maxs, 2, sx(a) < sx(b) ? b : a)             \
+                          X(minu, 2, b > a ? a : b) X(maxu, 2, b > a ? b : a) X(                      \
+                              clz, 1,                                                                 \
+                              zeros(a, 64, 1)) X(ctz, 1, zeros(a, 64, 0))                             \
+                              X(popcnt, 1, ones(a, 64)) X(bswap, 1, swapped(a)) X(                    \
+                                  orcb,                                                               \
+                                  1, or_bytes(a)) X(add32, 2, low32(low32(a) + low32(b)))             \
+                                  X(sub32, 2,                                                         \
+                                    low32(low32(a) -                                                  \
+                                          low32(b))) X(mul32, 2, low32(low32(a) * low32(b)))          \
+                                      X(shl32, 2, shift(a, b, 32, 1, 0)) X(                           \
+                                          shr32, 2,                                                   \
+                                          shift(a, b, 32, -1,                                         \
+                                                0)) X(sar32, 2, shift(a, b, 32, -1, 1))               \
+                                          X(rotl32, 2,                                                \
+                                            rotate(a, b, 32, 1)) X(rotr32, 2, rotate(a, b, 32, 0))    \
+                                              X(divs32, 2, divide(sx32(a), sx32(b), 0, LOW)) X(       \
+                                                  divu32,                                             \
+                                                  2, divide(low32(a), low32(b), 0, LOW))              \
+                                                  X(rems32, 2, divide(sx32(a), sx32(b), 1, LOW)) X(   \
+                                                      remu32,                                         \
+                                                      2,                                              \
+                                                      divide(low32(a), low32(b), 1,                   \
+                                                             LOW)) X(clz32, 1, zeros(a, 32, 1))       \
+                                                      X(ctz32, 1, zeros(a, 32, 0)) X(                 \
+                                                          popcnt32,                                   \
+                                                          1, ones(a, 32)) X(sext8, 1, sign(a, 8))     \
+                                                          X(sext16, 1, sign(a, 16)) X(                \
+                                                              sext32,                                 \
+                                                              1, sign(a, 32)) X(zext8, 1, a % 256)    \
+                                                              X(zext16, 1,                            \
+                                                                a % 65536) X(zext32, 1, low32(a))     \
+                                                                  X(eq, 2,                            \
+                                                                    !(a ^ b)) X(ne, 2, !!(a ^ b))     \
+                                                                      X(lts, 2, sx(a) < sx(b)) X(     \
+                                                                          ges, 2,                     \
+                                                                          sx(b) <= sx(a)) X(ltu,      \
+                                                                                            2, b > a) \
+                                                                          X(geu, 2, b <= a) X(        \
+                                                                              select,                 \
+                                                                              3,                      \
+                                                                              a != 0 ? b              \
+                                                                                     : c)             \
+                                                                              X(unbox32, 1,           \
+                                                                                a / 0x100000000 ==    \
+                                                                                        0xffffffff    \
+                                                                                    ? low32(a)        \
+                                                                                    : 0x7fc00000)     \
+                                                                                  X(box32, 1,         \
+                                                                                    bits_where(       \
+                                                                                        a,            \
+                                                                                        LOW << 32,    \
+                                                                                        14))
 
-#define X(name, n, expr)                                                                                               \
-  static u64 want_##name(u64 a, u64 b, u64 c) {                                                                        \
-    (void)a, (void)b, (void)c;                                                                                         \
-    return expr;                                                                                                       \
+#define X(name, n, expr)                                                                           \
+  static u64 want_##name(u64 a, u64 b, u64 c) {                                                    \
+    (void)a, (void)b, (void)c;                                                                     \
+    return expr;                                                                                   \
   }
 PURE_OPS(X)
 #undef X
@@ -117,7 +201,8 @@ static const PureOp pure_ops[] = {
 #undef X
 };
 
-/* ---- running one operation ------------------------------------------------------------------------------------------ */
+/* ---- running one operation
+ * ------------------------------------------------------------------------------------------ */
 
 static IrState *s;
 static IrBuilder *b;
@@ -169,7 +254,9 @@ static void pure_op(const PureOp *op) {
   }
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 static u64 read_le(const uint8_t *p, int n) {
   u64 v = 0;
@@ -178,9 +265,15 @@ static u64 read_le(const uint8_t *p, int n) {
 }
 
 static void memory_ops(void) {
-  static const struct { IrOpcode code; int size, sign; } loads[] = {
-      {IR_ld8u, 1, 0}, {IR_ld16u, 2, 0}, {IR_ld32u, 4, 0}, {IR_ld64, 8, 0}, {IR_ld8s, 1, 1}, {IR_ld16s, 2, 1}, {IR_ld32s, 4, 1}};
-  static const struct { IrOpcode code; int size; } stores[] = {{IR_st8, 1}, {IR_st16, 2}, {IR_st32, 4}, {IR_st64, 8}};
+  static const struct {
+    IrOpcode code;
+    int size, sign;
+  } loads[] = {{IR_ld8u, 1, 0}, {IR_ld16u, 2, 0}, {IR_ld32u, 4, 0}, {IR_ld64, 8, 0},
+               {IR_ld8s, 1, 1}, {IR_ld16s, 2, 1}, {IR_ld32s, 4, 1}};
+  static const struct {
+    IrOpcode code;
+    int size;
+  } stores[] = {{IR_st8, 1}, {IR_st16, 2}, {IR_st32, 4}, {IR_st64, 8}};
   uint8_t mem[64], want[64];
   for (size_t i = 0; i < N(loads); i++) {
     CHECK_EQ(ir_op_info[loads[i].code].size, loads[i].size, "access size");
@@ -189,7 +282,8 @@ static void memory_ops(void) {
       IrRegion *r = op_region(loads[i].code, 1, NULL, (u64)at - 100);
       *test_reg(s, 1) = (u64)(uintptr_t)mem + 100;
       u64 v = read_le(mem + at, loads[i].size);
-      CHECK_EQ(run(r), loads[i].sign ? sign(v, loads[i].size * 8) : v, ir_op_info[loads[i].code].name);
+      CHECK_EQ(run(r), loads[i].sign ? sign(v, loads[i].size * 8) : v,
+               ir_op_info[loads[i].code].name);
       ir_region_free(r);
     }
   }
@@ -197,7 +291,8 @@ static void memory_ops(void) {
     for (int at = 0; at < 40; at++) {
       memset(mem, 0x5a, sizeof mem);
       memset(want, 0x5a, sizeof want);
-      for (int k = 0; k < stores[i].size; k++) want[at + k] = (uint8_t)(0x8877665544332211 >> 8 * k);
+      for (int k = 0; k < stores[i].size; k++)
+        want[at + k] = (uint8_t)(0x8877665544332211 >> 8 * k);
       IrRegion *r = op_region(stores[i].code, 2, NULL, (u64)at);
       *test_reg(s, 1) = (u64)(uintptr_t)mem, *test_reg(s, 2) = 0x8877665544332211;
       run(r);
@@ -206,15 +301,18 @@ static void memory_ops(void) {
     }
 }
 
-#define ATOMICS(X)                                                                                                     \
-  X(swap, b) X(rmwadd, a + b) X(rmwand, bits_where(a, b, 8)) X(rmwor, bits_where(a, b, 14)) X(rmwxor, bits_where(a, b, 6)) \
-  X(rmwmins, s32 ? (sx32(a) < sx32(b) ? a : b) : (sx(a) < sx(b) ? a : b))                                              \
-  X(rmwmaxs, s32 ? (sx32(a) > sx32(b) ? a : b) : (sx(a) > sx(b) ? a : b))                                              \
-  X(rmwminu, s32 ? (low32(a) < low32(b) ? a : b) : (b > a ? a : b)) X(rmwmaxu, s32 ? (low32(a) > low32(b) ? a : b) : (b > a ? b : a))
-#define X(name, expr)                                                                                                  \
-  static u64 atomic_##name(u64 a, u64 b, int s32) { /* NOLINT */                                                       \
-    (void)a, (void)b, (void)s32;                                                                                       \
-    return expr;                                                                                                       \
+#define ATOMICS(X)                                                                                 \
+  X(swap, b)                                                                                       \
+  X(rmwadd, a + b) X(rmwand, bits_where(a, b, 8)) X(rmwor, bits_where(a, b, 14))                   \
+      X(rmwxor, bits_where(a, b, 6))                                                               \
+          X(rmwmins, s32 ? (sx32(a) < sx32(b) ? a : b) : (sx(a) < sx(b) ? a : b))                  \
+              X(rmwmaxs, s32 ? (sx32(a) > sx32(b) ? a : b) : (sx(a) > sx(b) ? a : b))              \
+                  X(rmwminu, s32 ? (low32(a) < low32(b) ? a : b) : (b > a ? a : b))                \
+                      X(rmwmaxu, s32 ? (low32(a) > low32(b) ? a : b) : (b > a ? b : a))
+#define X(name, expr)                                                                              \
+  static u64 atomic_##name(u64 a, u64 b, int s32) { /* NOLINT */                                   \
+    (void)a, (void)b, (void)s32;                                                                   \
+    return expr;                                                                                   \
   }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -237,24 +335,39 @@ static void atomic_op(IrOpcode code, int s32, u64 (*want)(u64, u64, int)) {
 }
 
 static void atomics(void) {
-#define X(name, expr) atomic_op(IR_##name##32, 1, atomic_##name), atomic_op(IR_##name##64, 0, atomic_##name);
+#define X(name, expr)                                                                              \
+  atomic_op(IR_##name##32, 1, atomic_##name), atomic_op(IR_##name##64, 0, atomic_##name);
   ATOMICS(X)
 #undef X
   for (int wide = 0; wide < 2; wide++)
     for (int equal = 0; equal < 2; equal++) {
       u64 mem = 0x1122334455667788, old = wide ? mem : low32(mem);
       IrRegion *r = op_region(wide ? IR_cas64 : IR_cas32, 3, NULL, 0);
-      *test_reg(s, 1) = (u64)(uintptr_t)&mem, *test_reg(s, 2) = equal ? old : old + 1, *test_reg(s, 3) = 0x99aabbccddeeff00;
+      *test_reg(s, 1) = (u64)(uintptr_t)&mem, *test_reg(s, 2) = equal ? old : old + 1,
+                   *test_reg(s, 3) = 0x99aabbccddeeff00;
       CHECK_EQ(run(r), old, "cas");
-      CHECK_EQ(mem, !equal ? 0x1122334455667788 : wide ? 0x99aabbccddeeff00 : 0x11223344ddeeff00, "cas");
+      CHECK_EQ(mem,
+               !equal ? 0x1122334455667788
+               : wide ? 0x99aabbccddeeff00
+                      : 0x11223344ddeeff00,
+               "cas");
       ir_region_free(r);
     }
 }
 
-/* ---- floating point: the wiring; base/softfp has its own tests ----------------------------------------------------------- */
+/* ---- floating point: the wiring; base/softfp has its own tests
+ * ----------------------------------------------------------- */
 
-static u64 f64(double x) { u64 v; memcpy(&v, &x, 8); return v; }
-static u64 f32(float x) { u32 v; memcpy(&v, &x, 4); return v; }
+static u64 f64(double x) {
+  u64 v;
+  memcpy(&v, &x, 8);
+  return v;
+}
+static u64 f32(float x) {
+  u32 v;
+  memcpy(&v, &x, 4);
+  return v;
+}
 
 static u64 fp(IrOpcode code, int n, u64 rm, u64 x, u64 y, u64 z) {
   bool single = ir_op_info[code].a == IR_F32;

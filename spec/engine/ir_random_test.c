@@ -1,14 +1,15 @@
-/* Random regions: the interpreter on the plain region, the interpreter on the optimised one, and a naive evaluator of this test's own
- * must agree on registers, memory, pc, counts, the way out, and on what every observer along the way saw (helpers, callouts, host
- * faults, traps). Usage: ir_random_test [regions [first seed]] */
+/* Random regions: the interpreter on the plain region, the interpreter on the optimised one, and a
+ * naive evaluator of this test's own must agree on registers, memory, pc, counts, the way out, and
+ * on what every observer along the way saw (helpers, callouts, host faults, traps). Usage:
+ * ir_random_test [regions [first seed]] */
 #include <setjmp.h>
 #include <signal.h>
 
 #include "ir_test.h"
 
-#define REGS     12 /* few, so that they are overwritten often */
-#define MEM      256
-#define BASE     0x1000
+#define REGS 12 /* few, so that they are overwritten often */
+#define MEM  256
+#define BASE 0x1000
 
 typedef struct World {
   uint64_t regs[REGS], fp_flags, pc, insns, taken;
@@ -25,7 +26,8 @@ static uint64_t counter_slot = 8;
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); }
 
-/* ---- observers: they see all registers, and change one --------------------------------------------------------------- */
+/* ---- observers: they see all registers, and change one
+ * --------------------------------------------------------------- */
 
 static uint64_t observe(uint64_t *regs, uint64_t a, uint64_t b) {
   for (int i = 0; i < REGS; i++) trail = mix(trail, regs[i]);
@@ -33,15 +35,20 @@ static uint64_t observe(uint64_t *regs, uint64_t a, uint64_t b) {
   regs[trail % REGS] ^= 0x1111;
   return trail;
 }
-static uint64_t helper_fn(IrState *st, uint64_t a, uint64_t b) { return observe(test_reg(st, 0), a, b); }
+static uint64_t helper_fn(IrState *st, uint64_t a, uint64_t b) {
+  return observe(test_reg(st, 0), a, b);
+}
 static const IrHelper helper = {"observe", helper_fn};
-static uint64_t callout_fn(IrState *st, const IrCallout *site, uint64_t a, uint64_t b, uint32_t size) {
+static uint64_t callout_fn(IrState *st, const IrCallout *site, uint64_t a, uint64_t b,
+                           uint32_t size) {
   trail = mix(trail, st->pc);
   return observe(test_reg(st, 0), a + site->aux, b + size) & 1;
 }
 static const IrCallout callout = {.fn = callout_fn, .aux = 5};
 
-/* ---- generating -------------------------------------------------------------------------------------------------------- */
+/* ---- generating
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Gen {
   IrBuilder *b;
@@ -54,9 +61,11 @@ static unsigned pick(Gen *g, unsigned n) { return (unsigned)(test_random(&g->see
 
 static IrRef value(Gen *g) {
   if (g->n && pick(g, 4)) return g->values[pick(g, (unsigned)g->n)];
-  static const uint64_t interesting[] = {0, 1, UINT64_MAX, 8, 31, 0x80000000, 0xffffffff, 0x7fffffffffffffff, 255};
-  IrRef v = pick(g, 3) ? ir_emit(g->b, IR_get, 0, 0, 0, TEST_REG(pick(g, REGS)))
-            : pick(g, 2) ? ir_imm(g->b, interesting[pick(g, 9)]) : ir_imm(g->b, test_random(&g->seed));
+  static const uint64_t interesting[] = {0,          1,          UINT64_MAX,         8,  31,
+                                         0x80000000, 0xffffffff, 0x7fffffffffffffff, 255};
+  IrRef v = pick(g, 3)   ? ir_emit(g->b, IR_get, 0, 0, 0, TEST_REG(pick(g, REGS)))
+            : pick(g, 2) ? ir_imm(g->b, interesting[pick(g, 9)])
+                         : ir_imm(g->b, test_random(&g->seed));
   return v;
 }
 
@@ -77,12 +86,14 @@ static IrRef pure(Gen *g) {
 
 /* An address in mem, now and then beyond it. */
 static IrRef address(Gen *g) {
-  IrRef off = ir_emit(g->b, IR_and, value(g), ir_imm(g->b, pick(g, 40) ? MEM - 8 : 2 * MEM - 8), 0, 0);
+  IrRef off =
+      ir_emit(g->b, IR_and, value(g), ir_imm(g->b, pick(g, 40) ? MEM - 8 : 2 * MEM - 8), 0, 0);
   return ir_emit(g->b, IR_add, off, ir_imm(g->b, (uint64_t)(uintptr_t)mem), 0, 0);
 }
 
 static void memory_access(Gen *g) {
-  static const IrOpcode codes[] = {IR_ld8u, IR_ld16s, IR_ld32u, IR_ld64, IR_st8, IR_st16, IR_st32, IR_st64, IR_swap64, IR_rmwadd32, IR_cas64};
+  static const IrOpcode codes[] = {IR_ld8u, IR_ld16s, IR_ld32u,  IR_ld64,     IR_st8,  IR_st16,
+                                   IR_st32, IR_st64,  IR_swap64, IR_rmwadd32, IR_cas64};
   IrOpcode code = codes[pick(g, sizeof codes / sizeof *codes)];
   const IrOpInfo *info = &ir_op_info[code];
   IrRef a = address(g), b = info->b ? value(g) : 0, c = info->c ? value(g) : 0;
@@ -92,13 +103,17 @@ static void memory_access(Gen *g) {
 
 static void trap_maybe(Gen *g) {
   IrRef bits = ir_emit(g->b, IR_and, value(g), ir_imm(g->b, 0x1f), 0, 0);
-  ir_emit(g->b, IR_trap_if, ir_emit(g->b, IR_eq, bits, ir_imm(g->b, 9), 0, 0), IR_FAULT_MISALIGNED, pick(g, 2) ? value(g) : 0, 0);
+  ir_emit(g->b, IR_trap_if, ir_emit(g->b, IR_eq, bits, ir_imm(g->b, 9), 0, 0), IR_FAULT_MISALIGNED,
+          pick(g, 2) ? value(g) : 0, 0);
 }
 
 static void instrument(Gen *g) {
   IrBuilder *b = g->b;
   switch (pick(g, 12)) {
-  case 0: keep(g, ir_emit(b, IR_callout, value(g), pick(g, 2) ? value(g) : 0, (IrRef)pick(g, 9), (uint64_t)(uintptr_t)&callout)); break;
+  case 0:
+    keep(g, ir_emit(b, IR_callout, value(g), pick(g, 2) ? value(g) : 0, (IrRef)pick(g, 9),
+                    (uint64_t)(uintptr_t)&callout));
+    break;
   case 1: ir_emit(b, IR_count_if, value(g), 0, 0, counter_slot); break;
   case 2: ir_emit(b, IR_count, (IrRef)pick(g, 5), 0, 0, counter_slot); break;
   default: break;
@@ -114,20 +129,24 @@ static void instruction(Gen *g, uint64_t pc, IrBranch branch) {
   if (!pick(g, 12)) trap_maybe(g);
   if (!pick(g, 4)) memory_access(g);
   for (unsigned i = pick(g, 3); i > 0; i--) pure(g);
-  if (!pick(g, 15)) keep(g, ir_emit(b, IR_call, value(g), value(g), 0, (uint64_t)(uintptr_t)&helper));
+  if (!pick(g, 15))
+    keep(g, ir_emit(b, IR_call, value(g), value(g), 0, (uint64_t)(uintptr_t)&helper));
   for (unsigned i = pick(g, 3); i > 0; i--) {
     ir_emit(b, IR_put, value(g), 0, 0, TEST_REG(pick(g, REGS)));
     if (!pick(g, 3)) pure(g);
   }
 }
 
-static uint64_t target(Gen *g, unsigned blocks) { return BASE + 0x100 * pick(g, blocks + 2); } /* some leave the region */
+static uint64_t target(Gen *g, unsigned blocks) {
+  return BASE + 0x100 * pick(g, blocks + 2);
+} /* some leave the region */
 
 static void terminator(Gen *g, unsigned blocks) {
   switch (pick(g, 8)) {
   case 0: ir_jump_ind(g->b, value(g)); break;
   case 1: ir_trap(g->b, (IrTrap)pick(g, IR_TRAP_NEXT + 1), target(g, blocks)); break;
-  case 2: case 3: ir_jump(g->b, target(g, blocks)); break;
+  case 2:
+  case 3: ir_jump(g->b, target(g, blocks)); break;
   default: {
     IrRef a = value(g), b = value(g);
     IrRef cond = ir_emit(g->b, (IrOpcode)(IR_eq + (int)pick(g, 6)), a, b, 0, 0);
@@ -149,19 +168,23 @@ static IrRegion *generate(IrBuilder *b, uint64_t seed) {
     unsigned insns = 1 + pick(&g, 8);
     ir_emit(b, IR_budget, (IrRef)insns, 0, 0, pc);
     ir_emit(b, IR_count, (IrRef)insns, 0, 0, 0);
-    for (unsigned k = 0; k < insns; k++) instruction(&g, pc + 4 * k, k + 1 == insns ? IR_BR_COND : IR_BR_NONE);
+    for (unsigned k = 0; k < insns; k++)
+      instruction(&g, pc + 4 * k, k + 1 == insns ? IR_BR_COND : IR_BR_NONE);
     terminator(&g, blocks);
   }
   return ir_builder_finish(b);
 }
 
-/* ---- the naive evaluator --------------------------------------------------------------------------------------------------- */
+/* ---- the naive evaluator
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t *reg_of(World *w, uint64_t offset) { return &w->regs[(offset - TEST_REG(0)) / 8]; }
 
 /* Guest memory of the evaluator: true if the access is good. */
 static bool naive_access(World *w, const IrOp *op, uint64_t *v) {
-  uint64_t at = v[op->a] + op->imm - (uint64_t)(uintptr_t)mem, size = ir_op_info[op->code].size, old = 0;
+  uint64_t at = v[op->a] + op->imm - (uint64_t)(uintptr_t)mem, size = ir_op_info[op->code].size,
+           old = 0;
   if (at + size > MEM) {
     w->address = v[op->a] + op->imm;
     return false;
@@ -170,7 +193,11 @@ static bool naive_access(World *w, const IrOp *op, uint64_t *v) {
   uint64_t b = v[op->b], now = old;
   switch (op->code) {
   case IR_ld16s: old = (uint64_t)(int16_t)old; break;
-  case IR_st8: case IR_st16: case IR_st32: case IR_st64: case IR_swap64: now = b; break;
+  case IR_st8:
+  case IR_st16:
+  case IR_st32:
+  case IR_st64:
+  case IR_swap64: now = b; break;
   case IR_rmwadd32: now = old + b; break;
   case IR_cas64: now = old == b ? v[op->c] : old; break;
   default: break;
@@ -187,11 +214,13 @@ static void leave(World *w, int kind, int detail, uint64_t pc) {
 }
 
 /* Executes one operation; false: the region was left. */
-static bool naive_op(World *w, const IrRegion *r, const IrBlock *b, uint32_t k, uint64_t *v, int64_t *budget, uint64_t *pc, int *next) {
+static bool naive_op(World *w, const IrRegion *r, const IrBlock *b, uint32_t k, uint64_t *v,
+                     int64_t *budget, uint64_t *pc, int *next) {
   const IrOp *op = &r->ops[k];
   const IrOpInfo *info = &ir_op_info[op->code];
   uint64_t A = v[op->a];
-  if (info->flags & IR_PURE) return v[k] = ir_eval_pure((IrOpcode)op->code, A, v[op->b], v[op->c], op->imm), true;
+  if (info->flags & IR_PURE)
+    return v[k] = ir_eval_pure((IrOpcode)op->code, A, v[op->b], v[op->c], op->imm), true;
   if (info->flags & (IR_LOADS | IR_STORES)) {
     if (!naive_access(w, op, v)) return leave(w, -1, 0, *pc), false;
     return v[k] = w->address, true;
@@ -217,10 +246,14 @@ static bool naive_op(World *w, const IrRegion *r, const IrBlock *b, uint32_t k, 
     break;
   case IR_jump_ind: return leave(w, IR_EXIT_NEXT, 0, A), false;
   case IR_trap:
-    if (op->a == IR_TRAP_NEXT) leave(w, IR_EXIT_NEXT, 0, b->succ[0].pc);
-    else leave(w, IR_EXIT_TRAP, op->a, op->a == IR_TRAP_ILLEGAL || op->a == IR_TRAP_BREAKPOINT ? *pc : b->succ[0].pc);
+    if (op->a == IR_TRAP_NEXT)
+      leave(w, IR_EXIT_NEXT, 0, b->succ[0].pc);
+    else
+      leave(w, IR_EXIT_TRAP, op->a,
+            op->a == IR_TRAP_ILLEGAL || op->a == IR_TRAP_BREAKPOINT ? *pc : b->succ[0].pc);
     return false;
-  case IR_br: case IR_jump: {
+  case IR_br:
+  case IR_jump: {
     const IrSucc *to = &b->succ[op->code == IR_br && !A];
     *next = to->block;
     if (to->block < 0) return leave(w, IR_EXIT_NEXT, 0, to->pc), false;
@@ -244,14 +277,17 @@ static void naive(World *w, const IrRegion *r) {
     for (uint32_t k = b->first; k < b->end; k++)
       if (!naive_op(w, r, b, k, v, &budget, &pc, &next)) {
         w->trail = trail;
-        if (w->kind == IR_EXIT_NEXT || w->kind == IR_EXIT_TRAP || w->kind == IR_EXIT_BUDGET) w->address = 0;
+        if (w->kind == IR_EXIT_NEXT || w->kind == IR_EXIT_TRAP || w->kind == IR_EXIT_BUDGET)
+          w->address = 0;
         return;
       }
     i = next;
   }
 }
 
-/* ---- the interpreter ---------------------------------------------------------------------------------------------------------- */
+/* ---- the interpreter
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static sigjmp_buf fault_env;
 static volatile uint64_t fault_address;
@@ -289,23 +325,31 @@ static void interpret(World *w, IrRegion *r) {
   memcpy(w->mem, mem, MEM);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------------------------------ */
+/* ---- comparing
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool same(const World *a, const World *b, bool fault_address_too) {
-  return !memcmp(a->regs, b->regs, sizeof a->regs) && !memcmp(a->mem, b->mem, MEM) && a->pc == b->pc && a->insns == b->insns &&
-         a->taken == b->taken && a->trail == b->trail && a->kind == b->kind && a->detail == b->detail && a->block == b->block &&
+  return !memcmp(a->regs, b->regs, sizeof a->regs) && !memcmp(a->mem, b->mem, MEM) &&
+         a->pc == b->pc && a->insns == b->insns && a->taken == b->taken && a->trail == b->trail &&
+         a->kind == b->kind && a->detail == b->detail && a->block == b->block &&
          (!fault_address_too || a->address == b->address);
 }
 
-static void explain(uint64_t seed, const char *what, const IrRegion *r, const World *want, const World *got) {
+static void explain(uint64_t seed, const char *what, const IrRegion *r, const World *want,
+                    const World *got) {
   if (test_failed > 3) return;
   fprintf(stderr, "seed %" PRIu64 ": %s\n", seed, what);
   ir_print(stderr, r, NULL);
-  fprintf(stderr, "kind %d/%d pc %" PRIx64 "/%" PRIx64 " block %d/%d insns %" PRIu64 "/%" PRIu64 " trail %" PRIx64 "/%" PRIx64 "\n", want->kind,
-          got->kind, want->pc, got->pc, want->block, got->block, want->insns, got->insns, want->trail, got->trail);
+  fprintf(stderr,
+          "kind %d/%d pc %" PRIx64 "/%" PRIx64 " block %d/%d insns %" PRIu64 "/%" PRIu64
+          " trail %" PRIx64 "/%" PRIx64 "\n",
+          want->kind, got->kind, want->pc, got->pc, want->block, got->block, want->insns,
+          got->insns, want->trail, got->trail);
   for (int i = 0; i < REGS; i++)
     if (want->regs[i] != got->regs[i])
-      fprintf(stderr, "[%" PRIx64 "] want %" PRIx64 " got %" PRIx64 "\n", TEST_REG(i), want->regs[i], got->regs[i]);
+      fprintf(stderr, "[%" PRIx64 "] want %" PRIx64 " got %" PRIx64 "\n", TEST_REG(i),
+              want->regs[i], got->regs[i]);
 }
 
 static int kinds[8];
@@ -326,16 +370,19 @@ static void one(IrBuilder *b, uint64_t seed) {
   CHECK(!wrong, "seed %" PRIu64 ": optimised region: %s", seed, wrong);
   interpret(&optimised, o);
   kinds[want.kind + 1]++;
-  if (!same(&want, &plain, true)) explain(seed, "interpreter differs from naive evaluation", r, &want, &plain);
+  if (!same(&want, &plain, true))
+    explain(seed, "interpreter differs from naive evaluation", r, &want, &plain);
   CHECK(same(&want, &plain, true), "seed %" PRIu64 ": interpreter", seed);
-  if (!same(&want, &optimised, true)) explain(seed, "optimised region differs", o, &want, &optimised);
+  if (!same(&want, &optimised, true))
+    explain(seed, "optimised region differs", o, &want, &optimised);
   CHECK(same(&want, &optimised, true), "seed %" PRIu64 ": optimiser", seed);
   ir_region_free(r);
   ir_region_free(o);
 }
 
 int main(int argc, char **argv) {
-  uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000,
+           first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   s = test_state();
   char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect(pages + 4096, 4096, PROT_NONE);
@@ -346,6 +393,8 @@ int main(int argc, char **argv) {
   for (uint64_t seed = first; seed < first + n; seed++) one(b, seed);
   ir_builder_free(b);
   for (int k = 0; k < 5; k++)
-    if (k != 4 && n > 1000) CHECK(kinds[k] > 0, "no region ended in way %d", k - 1); /* the test reaches them all (but STOP) */
+    if (k != 4 && n > 1000)
+      CHECK(kinds[k] > 0, "no region ended in way %d",
+            k - 1); /* the test reaches them all (but STOP) */
   return test_end();
 }

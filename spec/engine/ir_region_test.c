@@ -1,5 +1,6 @@
-/* Regions: the builder's result, the printer's text, the checker's rules one by one, what the optimiser must and must not do, and the
- * interpreter's control operations: links, interrupts, budget, stops, guards, and every instrumentation record. */
+/* Regions: the builder's result, the printer's text, the checker's rules one by one, what the
+ * optimiser must and must not do, and the interpreter's control operations: links, interrupts,
+ * budget, stops, guards, and every instrumentation record. */
 #include "ir/callstack.h"
 #include "ir_test.h"
 
@@ -29,7 +30,8 @@ static IrRegion *loop_region(void) {
   return ir_builder_finish(b);
 }
 
-/* ---- builder and printer -------------------------------------------------------------------------------------------- */
+/* ---- builder and printer
+ * -------------------------------------------------------------------------------------------- */
 
 static const char *names(uint64_t offset) {
   static const char *const n[] = {"zero", "a0", "a1", "a2", "a3"};
@@ -104,40 +106,43 @@ static void printing(void) {
   ir_region_free(r);
 }
 
-/* ---- checker -------------------------------------------------------------------------------------------------------- */
+/* ---- checker
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static IrRegion *sound(void) {
   begin();
-  test_insn(b, 0x1000, IR_BR_NONE);                    /* 1 */
-  IrRef x = get(1);                                    /* 2 */
-  IrRef y = ir_emit(b, IR_ld64, x, 0, 0, 0);           /* 3 */
-  ir_emit(b, IR_trap_if, y, IR_FAULT_ILLEGAL, 0, 0);   /* 4 */
-  put(2, y);                                           /* 5 */
-  test_insn(b, 0x1004, IR_BR_COND);                    /* 6 */
-  IrRef z = ir_emit(b, IR_fadd64, x, y, 0, 0);         /* 7 */
-  ir_br(b, z, 0x1000, 0x1008);                         /* 8 */
+  test_insn(b, 0x1000, IR_BR_NONE);                  /* 1 */
+  IrRef x = get(1);                                  /* 2 */
+  IrRef y = ir_emit(b, IR_ld64, x, 0, 0, 0);         /* 3 */
+  ir_emit(b, IR_trap_if, y, IR_FAULT_ILLEGAL, 0, 0); /* 4 */
+  put(2, y);                                         /* 5 */
+  test_insn(b, 0x1004, IR_BR_COND);                  /* 6 */
+  IrRef z = ir_emit(b, IR_fadd64, x, y, 0, 0);       /* 7 */
+  ir_br(b, z, 0x1000, 0x1008);                       /* 8 */
   ir_builder_block(b, 0x1008);
-  ir_emit(b, IR_budget, 1, 0, 0, 0x1008);              /* 9 */
-  test_insn(b, 0x1008, IR_BR_JUMP);                    /* 10 */
-  IrRef g = get(3);                                    /* 11 */
-  ir_emit(b, IR_guard, g, 0, 0, 2);                    /* 12 */
-  IrRef h = ir_emit(b, IR_neg, g, 0, 0, 0);            /* 13 */
-  ir_emit(b, IR_count_if, h, 0, 0, 8);                 /* 14 */
-  put(4, g);                                           /* 15 */
-  ir_jump_ind(b, g);                                   /* 16 */
+  ir_emit(b, IR_budget, 1, 0, 0, 0x1008);   /* 9 */
+  test_insn(b, 0x1008, IR_BR_JUMP);         /* 10 */
+  IrRef g = get(3);                         /* 11 */
+  ir_emit(b, IR_guard, g, 0, 0, 2);         /* 12 */
+  IrRef h = ir_emit(b, IR_neg, g, 0, 0, 0); /* 13 */
+  ir_emit(b, IR_count_if, h, 0, 0, 8);      /* 14 */
+  put(4, g);                                /* 15 */
+  ir_jump_ind(b, g);                        /* 16 */
   return ir_builder_finish(b);
 }
 
 /* Spoils a sound region by one statement; the checker must say `text`. */
-#define SPOIL(text, ...)                                                                                               \
-  do {                                                                                                                 \
-    IrRegion *r = sound();                                                                                             \
-    IrOp *ops = r->ops;                                                                                                \
-    (void)ops;                                                                                                         \
-    __VA_ARGS__;                                                                                                       \
-    const char *wrong = ir_check(r);                                                                                   \
-    CHECK(wrong && strstr(wrong, text), "want \"%s\", got \"%s\"", text, wrong ? wrong : "(sound)");                   \
-    ir_region_free(r);                                                                                                 \
+#define SPOIL(text, ...)                                                                           \
+  do {                                                                                             \
+    IrRegion *r = sound();                                                                         \
+    IrOp *ops = r->ops;                                                                            \
+    (void)ops;                                                                                     \
+    __VA_ARGS__;                                                                                   \
+    const char *wrong = ir_check(r);                                                               \
+    CHECK(wrong &&strstr(wrong, text), "want \"%s\", got \"%s\"", text,                            \
+          wrong ? wrong : "(sound)");                                                              \
+    ir_region_free(r);                                                                             \
   } while (0)
 
 static void checking(void) {
@@ -168,9 +173,12 @@ static void checking(void) {
   SPOIL("too many instructions", r->blocks[0].n_insns = 1; r->blocks[1].first_insn = 1);
   SPOIL("fewer instructions", ops[6] = (IrOp){.code = IR_nop});
   SPOIL("do not follow", r->blocks[1].first_insn = 1);
-  SPOIL("may fault after a put", ops[2].code = IR_put, ops[2].a = 0, ops[4].a = 0, ops[2] = ops[5], ops[2].a = 0, ops[3].a = 0,
-        ops[3] = ops[2], ops[2] = (IrOp){.code = IR_get, .imm = TEST_REG(1)}, ops[3].a = 2, ops[4].a = 2, ops[5].a = 2);
-  SPOIL("belongs to no instruction", ops[1] = (IrOp){.code = IR_get, .imm = TEST_REG(1)}, ops[2] = (IrOp){.code = IR_ld64, .a = 1});
+  SPOIL("may fault after a put", ops[2].code = IR_put, ops[2].a = 0, ops[4].a = 0, ops[2] = ops[5],
+        ops[2].a = 0, ops[3].a = 0, ops[3] = ops[2],
+        ops[2] = (IrOp){.code = IR_get, .imm = TEST_REG(1)}, ops[3].a = 2, ops[4].a = 2,
+        ops[5].a = 2);
+  SPOIL("belongs to no instruction", ops[1] = (IrOp){.code = IR_get, .imm = TEST_REG(1)},
+        ops[2] = (IrOp){.code = IR_ld64, .a = 1});
   SPOIL("no such fault", ops[4].b = 9);
   SPOIL("no such trap", ops[16] = (IrOp){.code = IR_trap, .a = 9});
   SPOIL("ways out", r->blocks[0].n_succ = 1);
@@ -181,7 +189,8 @@ static void checking(void) {
   SPOIL("does not end the block", ops[16] = (IrOp){.code = IR_nop});
   SPOIL("does not begin where", r->blocks[1].first++);
   SPOIL("beyond the region's", r->blocks[1].end++);
-  SPOIL("behind the last block", r->n_ops = 17, r->blocks[1].end = 17, r->n_blocks = 1, r->blocks[0].succ[1].block = -1);
+  SPOIL("behind the last block", r->n_ops = 17, r->blocks[1].end = 17, r->n_blocks = 1,
+        r->blocks[0].succ[1].block = -1);
   SPOIL("another region", r->blocks[1].region = NULL);
   SPOIL("another pc than its first", r->blocks[1].pc = 0x100c, r->blocks[0].succ[1].pc = 0x100c);
   SPOIL("leaves its guard", ops[15].a = 13);
@@ -192,7 +201,9 @@ static void checking(void) {
   SPOIL("has no record", ops[13] = (IrOp){.code = IR_nth});
 }
 
-/* ---- optimiser ------------------------------------------------------------------------------------------------------ */
+/* ---- optimiser
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static int count(const IrRegion *r, IrOpcode code) {
   int n = 0;
@@ -260,7 +271,9 @@ static void optimising(void) {
   ir_region_free(r);
 }
 
-/* ---- control -------------------------------------------------------------------------------------------------------- */
+/* ---- control
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static IrLinks links;
 
@@ -284,10 +297,12 @@ static void links_and_interrupts(void) {
   *test_reg(s, 1) = 0;
   x = ir_interp(r, s, &links);
   CHECK_EQ(s->pc, 0x3000, "through the link");
-  CHECK(x.succ == ir_link_target(&links, 0x3000) && x.succ->pc == 0x3000, "an indirect jump offers the target table");
+  CHECK(x.succ == ir_link_target(&links, 0x3000) && x.succ->pc == 0x3000,
+        "an indirect jump offers the target table");
   x.succ->link = ret; /* 3000 jumps to 3000 */
   x.succ->link_generation = links.generation;
-  *test_reg(s, 1) = 0, *test_reg(s, 5) = 0x3000 + 2 * IR_TARGETS * 4096; /* the same entry, another pc */
+  *test_reg(s, 1) = 0,
+               *test_reg(s, 5) = 0x3000 + 2 * IR_TARGETS * 4096; /* the same entry, another pc */
   x = ir_interp(r, s, &links);
   CHECK_EQ(s->pc, 0x3000 + 2 * IR_TARGETS * 4096, "another target");
   links.generation++;
@@ -334,7 +349,9 @@ static void budget_and_stop(void) {
   ir_region_free(r);
 }
 
-/* ---- instrumentation ------------------------------------------------------------------------------------------------ */
+/* ---- instrumentation
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int flushes;
 static void flush(IrRing *ring, IrState *st) {
@@ -364,13 +381,18 @@ static void run(void) {
 static void records(void) {
   IrNth every3 = {3, 3}, odd2 = {2, 2};
   uint64_t buf[6] = {0};
-  IrRing ring = {.next = (char *)buf, .end = (char *)(buf + 6), .record_size = 16, .flush = flush, .owner = buf};
+  IrRing ring = {.next = (char *)buf,
+                 .end = (char *)(buf + 6),
+                 .record_size = 16,
+                 .flush = flush,
+                 .owner = buf};
   IrEdgeSite edge = {.miss = miss};
   begin();
   IrRef i = get(1), odd = ir_emit(b, IR_and, i, ir_imm(b, 1), 0, 0);
   ir_emit(b, IR_count_if, ir_emit(b, IR_nth, 0, 0, 0, (uint64_t)(uintptr_t)&every3), 0, 0, 8);
   ir_emit(b, IR_count_if, ir_emit(b, IR_nth, odd, 0, 0, (uint64_t)(uintptr_t)&odd2), 0, 0, 16);
-  ir_emit(b, IR_count_if, ir_emit(b, IR_nth, ir_imm(b, 0), 0, 0, (uint64_t)(uintptr_t)&odd2), 0, 0, 40);
+  ir_emit(b, IR_count_if, ir_emit(b, IR_nth, ir_imm(b, 0), 0, 0, (uint64_t)(uintptr_t)&odd2), 0, 0,
+          40);
   ir_emit(b, IR_guard, odd, 0, 0, 5);
   ir_emit(b, IR_count, 1, 0, 0, 24);
   ir_emit(b, IR_guard, ir_emit(b, IR_eq, i, ir_imm(b, 3), 0, 0), 0, 0, 1);
@@ -396,9 +418,13 @@ static void plane(uint32_t bits) {
   memset(window, 0, sizeof window);
   IrPlane p = {.window = window, .shift = bits == 1 ? 3 : 2, .bits = bits, .limit = 2000};
   window[1000 * bits / 8] |= (uint8_t)(1 << 1000 * bits % 8); /* the byte 1000 is marked */
-  static const struct { uint64_t at; uint32_t n; int want; } cases[] = {
-      {1000, 1, 1}, {999, 1, 0}, {1001, 8, 0}, {993, 8, 1}, {992, 8, 0}, {1000, 16, 1}, {985, 16, 1}, {984, 16, 0}, {2000, 8, 0},
-      {1999, 8, 0}, {UINT64_MAX, 8, 0}, {UINT64_MAX / 2, 4, 0}};
+  static const struct {
+    uint64_t at;
+    uint32_t n;
+    int want;
+  } cases[] = {{1000, 1, 1}, {999, 1, 0},   {1001, 8, 0},       {993, 8, 1},
+               {992, 8, 0},  {1000, 16, 1}, {985, 16, 1},       {984, 16, 0},
+               {2000, 8, 0}, {1999, 8, 0},  {UINT64_MAX, 8, 0}, {UINT64_MAX / 2, 4, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     begin();
     test_insn(b, 0x1000, IR_BR_NONE);

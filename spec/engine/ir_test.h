@@ -12,18 +12,19 @@
 
 static int test_passed, test_failed;
 
-#define CHECK(ok, ...)                                                                                                 \
-  do {                                                                                                                 \
-    if (ok) {                                                                                                          \
-      test_passed++;                                                                                                   \
-    } else if (++test_failed <= 20) {                                                                                  \
-      fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                                                  \
-      fprintf(stderr, __VA_ARGS__);                                                                                    \
-      fputc('\n', stderr);                                                                                             \
-    }                                                                                                                  \
+#define CHECK(ok, ...)                                                                             \
+  do {                                                                                             \
+    if (ok) {                                                                                      \
+      test_passed++;                                                                               \
+    } else if (++test_failed <= 20) {                                                              \
+      fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                              \
+      fprintf(stderr, __VA_ARGS__);                                                                \
+      fputc('\n', stderr);                                                                         \
+    }                                                                                              \
   } while (0)
-#define CHECK_EQ(got, want, what)                                                                                      \
-  CHECK((uint64_t)(got) == (uint64_t)(want), "%s: got %" PRIx64 ", want %" PRIx64, what, (uint64_t)(got), (uint64_t)(want))
+#define CHECK_EQ(got, want, what)                                                                  \
+  CHECK((uint64_t)(got) == (uint64_t)(want), "%s: got %" PRIx64 ", want %" PRIx64, what,           \
+        (uint64_t)(got), (uint64_t)(want))
 
 static inline int test_end(void) {
   if (test_failed) {
@@ -35,15 +36,18 @@ static inline int test_end(void) {
 }
 
 /* The guest of these tests has 32 registers behind IrState. */
-#define TEST_REGS 32
+#define TEST_REGS   32
 #define TEST_REG(n) ((sizeof(IrState) + 7) / 8 * 8 + 8 * (uint64_t)(n))
 
 static inline IrState *test_state(void) {
-  IrState *s = mmap(NULL, IR_STATE_WINDOW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  IrState *s = mmap(NULL, IR_STATE_WINDOW, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (s == MAP_FAILED) abort();
   return s;
 }
-static inline uint64_t *test_reg(IrState *s, int n) { return (uint64_t *)((char *)s + TEST_REG(n)); }
+static inline uint64_t *test_reg(IrState *s, int n) {
+  return (uint64_t *)((char *)s + TEST_REG(n));
+}
 
 static inline uint64_t test_random(uint64_t *seed) { /* xorshift64 */
   uint64_t x = *seed;

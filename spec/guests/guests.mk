@@ -15,9 +15,15 @@ GUEST_QEMU_rv64 := /usr/bin/qemu-riscv64 -L /usr/riscv64-linux-gnu
 GUEST_QEMU_x64  := /usr/bin/qemu-x86_64
 GUEST_QEMU_aa64 := /usr/bin/qemu-aarch64 -L /usr/aarch64-linux-gnu
 GUEST_EXECS   := args exitcode hello
-GUEST_PIES    := asm_hello
+GUEST_PIES_rv64 := asm_hello
 GUEST_HDR     := spec/guests/guest.h
 
+
+# Guests and judges do not depend on how the engine is built: build/asan and the like share build's.
+ifeq ($(BUILD),build/$(MODE))
+$(shell mkdir -p $(BUILD) build/guests build/judges build/src && \
+  for d in guests judges src; do ln -sfn ../$$d $(BUILD)/$$d; done)
+endif
 
 guest_names = $(basename $(notdir $(wildcard $(1))))
 
@@ -26,7 +32,7 @@ define guest_rules
 GUEST_C_$(1) := $$(call guest_names,spec/guests/*.c spec/guests/$(1)/*.c)
 GUEST_S_$(1) := $$(call guest_names,spec/guests/$(1)/*.S)
 GUESTS_$(1)  := $$(addprefix $$(BUILD)/guests/$(1)/,$$(GUEST_C_$(1)) $$(GUEST_C_$(1):%=%-dyn) \
-                $$(GUEST_S_$(1)) $$(GUEST_PIES:%=%-pie) $$(GUEST_EXECS:%=qemu/%))
+                $$(GUEST_S_$(1)) $$(GUEST_PIES_$(1):%=%-pie) $$(GUEST_EXECS:%=qemu/%))
 $$(BUILD)/guests/$(1)/qemu/%: | $$(BUILD)/guests/$(1)
 	@mkdir -p $$(@D)
 	printf '#!/bin/sh\nexec $$(GUEST_QEMU_$(1)) %s "$$$$@"\n' $$(abspath $$(BUILD))/guests/$(1)/$$* >$$@ && chmod +x $$@

@@ -49,6 +49,8 @@ M.runs = {
   {name = "recurse", tags = tags "calls"},
   {name = "bigstack", tags = tags "calls memory threads"},
   {name = "loop", out = "652cf958c2958ad6\n", tags = tags "speed"},
+  {name = "demo", out = "60000 words, 546 of them distinct\n  5372 kaka\n  2219 kakaka\n  1825 kara\n  1782 kami\n"
+    .. "  1780 luka\n", tags = tags "calls"},
   {name = "watched", out = "1122334455667788\n", tags = tags "watch"},
 
   -- instructions
@@ -122,7 +124,7 @@ end
 for _, spared in ipairs {"17", "18", "23", "28"} do
   M.runs[#M.runs + 1] = {name = "die", args = {spared}, out = "before\nsurvived\n", tags = tags "signals"}
 end
-for _, how in ipairs {"store", "load", "high", "kernel", "noncanonical", "rodata", "jump", "noexec", "stack", "thread"} do
+for how in ("store load high kernel noncanonical rodata jump noexec stack thread"):gmatch("%S+") do
   dies("die", how, SIGSEGV)
 end
 dies("die", "abort", SIGABRT)

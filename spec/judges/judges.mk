@@ -1,7 +1,5 @@
 # The public judges: real programs and test suites, built from Debian's source packages below $(BUILD).
-#   make judges          everything that `make test` runs
-#   make judges-full     what `make verify` runs on top: all of c-torture
-# Nothing fetched is ever committed.
+# `make judges` makes what `make test` needs; the specs make what they need themselves. Nothing fetched is ever committed.
 
 JUDGE_CC  := riscv64-linux-gnu-gcc
 JUDGE_OPT := -O2 -g -w
@@ -56,7 +54,7 @@ $(J)/bin/.done: $(J)/busybox
 	    >$(J)/bin-qemu/$$applet; chmod +x $(J)/bin-qemu/$$applet; done
 	touch $@
 
-.PHONY: programs judges judges-full torture torture-full testfloat csmith
+.PHONY: programs judges testfloat torture csmith
 programs: $(addprefix $(J)/,lua bzip2 minigzip zlib-example speedtest1 dash busybox workers bin/.done)
 testfloat: $(BUILD)/judges/testfloat.quick
 $(BUILD)/judges/testfloat.quick: $(BUILD)/judges/testfloat_gen
@@ -66,9 +64,6 @@ $(BUILD)/judges/testfloat_gen: $(SRC)/qemu/.done spec/judges/testfloat.sh
 	BUILD=$(BUILD) sh spec/judges/testfloat.sh build >$(WORK)/testfloat.log 2>&1 || { cat $(WORK)/testfloat.log >&2; false; }
 torture:
 	BUILD=$(BUILD) sh spec/judges/torture.sh 3 -O2
-torture-full:
-	BUILD=$(BUILD) sh spec/judges/torture.sh 1 -O2
 csmith:
 	BUILD=$(BUILD) sh spec/judges/csmith.sh 20
 judges: guests programs testfloat torture csmith
-judges-full: judges torture-full

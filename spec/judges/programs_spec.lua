@@ -14,16 +14,16 @@ local function sample()
   local parts, x = {}, 42
   for i = 1, 20000 do
     x = (x * 1103515245 + 12345) & 0x7fffffff
-    parts[#parts + 1] = i % 3 == 0 and string.pack("<I4", x) or i % 3 == 1 and ("ab"):rep(x % 8) or "some words of text\n"
+    parts[i] = i % 3 == 0 and string.pack("<I4", x) or i % 3 == 1 and ("ab"):rep(x % 8) or "some words of text\n"
   end
   return table.concat(parts)
 end
 
-local cases, by_name = {}, {}
+local cases = {}
 local function case(name, program, args, fields)
   local c = fields or {}
   c.name, c.program, c.args = name, program, args
-  cases[#cases + 1], by_name[name] = c, c
+  cases[#cases + 1] = c
 end
 
 for _, script in ipairs {"strings", "gc", "coroutines", "floats", "objects"} do
@@ -39,7 +39,8 @@ case("minigzip", "minigzip", {}, {stdin = sample()})
 case("minigzip -9", "minigzip", {"-9"}, {stdin = sample()})
 case("zlib example", "zlib-example", {})
 case("speedtest1", "speedtest1", {"--size", "1", "--verify", ":memory:"}, {filter = without_times})
-case("speedtest1 on a file", "speedtest1", {"--size", "1", "--verify", "--testset", "cte", "test.db"}, {filter = without_times})
+case("speedtest1 on a file", "speedtest1", {"--size", "1", "--verify", "--testset", "cte", "test.db"},
+  {filter = without_times})
 case("workers", "workers", {})
 
 -- $BIN on dash's PATH has the applets of busybox; qemu-user needs wrapper scripts there.
@@ -50,7 +51,8 @@ local pipelines = {
   {"here document, sed, cut", "cat <<E | sed 's/o/0/g' | cut -d' ' -f2\nfoo boo\nzoo moo\nE"},
   {"files and redirections", 'mkdir d; seq 1 300 >d/a; cp d/a d/b; cat d/a d/b | sort -n | uniq | md5sum; rm -r d; ls'},
   {"background and wait", 'for i in 1 2 3 4; do (sleep 0.0$i; exit $i) & done; wait; (exit 5) & wait $!; echo $?'},
-  {"signals and traps", 'trap "echo got USR1" USR1; kill -USR1 $$; sh_pid=$$; (kill -USR1 $sh_pid); echo done; kill -TERM $$', 143},
+  {"signals and traps",
+    'trap "echo got USR1" USR1; kill -USR1 $$; sh_pid=$$; (kill -USR1 $sh_pid); echo done; kill -TERM $$', 143},
   {"missing command", 'no-such-command; echo $?; exec /does/not/exist', 127},
   {"xargs and env", 'seq 1 30 | xargs -n 7 echo; A=1 env | grep "^A="; printf "%05d|%s\\n" 42 x'},
   {"broken pipe", 'seq 1 100000 | head -n 1; echo ok'},
@@ -67,7 +69,8 @@ end
 local function compare(c, ours, theirs)
   local filter = c.filter or function(text) return text end
   local what = ("ours: %s\nunder qemu: %s"):format(support.describe(ours), support.describe(theirs))
-  assert(theirs.status == (c.status or 0) and #theirs.out > 0 and not theirs.err:find("qemu[^\n]*not found"), "the judge failed\n" .. what)
+  assert(theirs.status == (c.status or 0) and #theirs.out > 0
+    and not theirs.err:find("qemu[^\n]*not found"), "the judge failed\n" .. what)
   assert(ours.status == theirs.status, "status\n" .. what)
   assert(filter(ours.out) == filter(theirs.out), "stdout\n" .. what)
 end

@@ -1,5 +1,5 @@
-// A program that uses threads as programs do: a bounded queue between producers and workers, a parallel
-// sieve, a parallel matrix product. The output is a function of the input alone.
+// A program that uses threads as programs do: a bounded queue between producers and workers, a
+// parallel sieve, a parallel matrix product. The output is a function of the input alone.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@ typedef struct Queue {
   unsigned head, count;
 } Queue;
 
-static Queue queue = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 0};
+static Queue queue = {
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 0};
 static pthread_mutex_t total_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
 static uint64_t total;

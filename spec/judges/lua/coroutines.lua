@@ -25,4 +25,5 @@ local ok, err = coroutine.resume(co, 42)
 print(ok, err.code, coroutine.status(co), coroutine.resume(co))
 local function deep(n) return n == 0 and 0 or 1 + deep(n - 1) end
 print(deep(15000), pcall(function() local function f() return 1 + f() end return f() end) == false)
-print(select(2, pcall(error, "message", 0)), (select(2, xpcall(function() local x = nil; return x.y end, function(m) return "handled: " .. m end))))
+print(select(2, pcall(error, "message", 0)))
+print(xpcall(function() local x = nil; return x.y end, function(m) return "handled: " .. m end))

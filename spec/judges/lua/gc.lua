@@ -25,4 +25,4 @@ print(next(ephemeron))
 local before = collectgarbage("count")
 local big = ("x"):rep(1 << 20)
 assert(collectgarbage("count") - before > 1000 and #big == 1 << 20)
-do local closed <close> = setmetatable({}, {__close = function() print("closed") end}) end
+do local _ <close> = setmetatable({}, {__close = function() print("closed") end}) end
