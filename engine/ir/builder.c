@@ -1,5 +1,5 @@
-/* Making a region. The builder keeps its arrays from one region to the next; finish copies them, exactly sized, into the region's
- * own arena. */
+/* Making a region. The builder keeps its arrays from one region to the next; finish copies them,
+ * exactly sized, into the region's own arena. */
 #include <assert.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ IrRef ir_emit(IrBuilder *b, IrOpcode code, IrRef x, IrRef y, IrRef z, uint64_t i
 
 IrRef ir_imm(IrBuilder *b, uint64_t value) { return ir_emit(b, IR_imm, 0, 0, 0, value); }
 
-/* ---- terminators -------------------------------------------------------------------------------------------- */
+/* ---- terminators ----------------------------------------------------------------------------- */
 
 static void end_block(IrBuilder *b, int n_succ, uint64_t pc0, uint64_t pc1) {
   IrBlock *block = &vec_last(&b->blocks);
@@ -93,7 +93,7 @@ void ir_trap(IrBuilder *b, IrTrap trap, uint64_t next_pc) {
   end_block(b, 1, next_pc, 0);
 }
 
-/* ---- the region --------------------------------------------------------------------------------------------- */
+/* ---- the region ------------------------------------------------------------------------------ */
 
 static void *copy_of(Arena *arena, const void *from, size_t n, size_t size) {
   void *to = arena_alloc(arena, n ? n * size : size);

@@ -5,7 +5,7 @@
 
 #define NOT_OUTER UINT32_MAX
 
-/* ---- the tree ----------------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 static size_t hash_of(const IrCallNode *parent, uint64_t site, uint64_t callee) {
   return map_hash(map_hash(map_hash(parent->id) ^ site) + callee);
@@ -24,8 +24,10 @@ static void table_grow(IrCallStack *cs) {
   for (size_t i = 1; i < cs->nodes.n; i++) table_insert(cs, cs->nodes.at[i]);
 }
 
-static IrCallNode *table_find(const IrCallStack *cs, const IrCallNode *parent, uint64_t site, uint64_t callee) {
-  for (size_t i = hash_of(parent, site, callee) & (cs->table_size - 1); cs->table[i]; i = (i + 1) & (cs->table_size - 1)) {
+static IrCallNode *table_find(const IrCallStack *cs, const IrCallNode *parent, uint64_t site,
+                              uint64_t callee) {
+  for (size_t i = hash_of(parent, site, callee) & (cs->table_size - 1); cs->table[i];
+       i = (i + 1) & (cs->table_size - 1)) {
     IrCallNode *n = cs->table[i];
     if (n->parent == parent && n->site == site && n->callee == callee) return n;
   }
@@ -42,16 +44,24 @@ static IrCallFunction *function_at(IrCallStack *cs, uint64_t pc) {
   return f;
 }
 
-static IrCallNode *new_node(IrCallStack *cs, IrCallNode *parent, uint64_t site, uint64_t callee, IrCallKind kind) {
+static IrCallNode *new_node(IrCallStack *cs, IrCallNode *parent, uint64_t site, uint64_t callee,
+                            IrCallKind kind) {
   IrCallNode *n = arena_alloc(cs->arena, sizeof *n);
-  *n = (IrCallNode){.id = (uint32_t)cs->nodes.n, .level = 1, .kind = (uint8_t)kind, .callee = callee, .site = site, .parent = parent};
+  *n = (IrCallNode){.id = (uint32_t)cs->nodes.n,
+                    .level = 1,
+                    .kind = (uint8_t)kind,
+                    .callee = callee,
+                    .site = site,
+                    .parent = parent};
   n->function = function_at(cs, callee);
   vec_push(&cs->nodes, n);
   if (!parent) return n;
   n->next = parent->children;
   parent->children = n;
-  if (cs->nodes.n * 2 > cs->table_size) table_grow(cs);
-  else table_insert(cs, n);
+  if (cs->nodes.n * 2 > cs->table_size)
+    table_grow(cs);
+  else
+    table_insert(cs, n);
   return n;
 }
 
@@ -65,7 +75,8 @@ static void set_level(IrCallStack *cs, IrCallNode *n) {
   if (up->level >= limit) n->fold = up;
 }
 
-static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uint64_t callee, IrCallKind kind) {
+static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uint64_t callee,
+                         IrCallKind kind) {
   IrCallNode *n = parent->last;
   if (n && n->site == site && n->callee == callee) return n;
   n = table_find(cs, parent, site, callee);
@@ -104,11 +115,13 @@ void ir_callstack_free(IrCallStack *cs) {
   free(cs);
 }
 
-/* ---- the stack ---------------------------------------------------------------------------------------------- */
+/* ---- the stack ------------------------------------------------------------------------------- */
 
 static IrCallNode *node_of(IrCallNode *link) { return link->fold ? link->fold : link; }
 
-IrCallNode *ir_callstack_top(const IrCallStack *cs) { return cs->frames.n ? node_of(vec_last(&cs->frames).link) : cs->root; }
+IrCallNode *ir_callstack_top(const IrCallStack *cs) {
+  return cs->frames.n ? node_of(vec_last(&cs->frames).link) : cs->root;
+}
 
 /* Charges the top node for what was retired since the last time; returns the clock. */
 static uint64_t settle(IrCallStack *cs, const IrState *s) {
@@ -118,7 +131,8 @@ static uint64_t settle(IrCallStack *cs, const IrState *s) {
   return now - cs->excluded;
 }
 
-static void push(IrCallStack *cs, IrCallNode *link, uint64_t sp, uint64_t ret_pc, bool tail, uint64_t clock) {
+static void push(IrCallStack *cs, IrCallNode *link, uint64_t sp, uint64_t ret_pc, bool tail,
+                 uint64_t clock) {
   IrCallFrame f = {.link = link, .sp = sp, .ret_pc = ret_pc, .start = clock, .tail = tail};
   f.link_context = f.function_context = NOT_OUTER;
   if (link->context != cs->context) {
@@ -146,7 +160,9 @@ static void pop(IrCallStack *cs, uint64_t clock) {
 }
 
 /* Frames from here on are above the innermost signal handler's own. */
-static size_t floor_of(const IrCallStack *cs) { return cs->signals.n ? vec_last(&cs->signals).frame + 1 : 0; }
+static size_t floor_of(const IrCallStack *cs) {
+  return cs->signals.n ? vec_last(&cs->signals).frame + 1 : 0;
+}
 
 /* The innermost handler is over: the clock goes on from where it was interrupted. Returns that. */
 static uint64_t end_signal(IrCallStack *cs, uint64_t clock) {
@@ -167,17 +183,22 @@ static uint64_t leave_handlers(IrCallStack *cs, uint64_t sp, uint64_t clock) {
   return clock;
 }
 
-void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee, uint64_t sp) {
+void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee,
+                       uint64_t sp) {
   uint64_t clock = settle(cs, s);
   if (cs->signals.n) clock = leave_handlers(cs, sp, clock);
   size_t floor = floor_of(cs);
-  while (cs->frames.n > floor && vec_last(&cs->frames).sp < sp) pop(cs, clock); /* those calls are over */
+  while (cs->frames.n > floor && vec_last(&cs->frames).sp < sp)
+    pop(cs, clock); /* those calls are over */
   if (cs->frames.n > floor) {
-    /* The same call again, from the same stack depth, with no return: it was a way to read the pc. */
+    /* The same call again, from the same stack depth, with no return: it was a way to read the pc.
+     */
     const IrCallFrame *top = &vec_last(&cs->frames);
-    if (top->sp == sp && !top->tail && top->ret_pc == site->ret_pc && top->link->callee == callee) pop(cs, clock);
+    if (top->sp == sp && !top->tail && top->ret_pc == site->ret_pc && top->link->callee == callee)
+      pop(cs, clock);
   }
-  push(cs, child(cs, ir_callstack_top(cs), site->pc, callee, IR_CALL_CALL), sp, site->ret_pc, false, clock);
+  push(cs, child(cs, ir_callstack_top(cs), site->pc, callee, IR_CALL_CALL), sp, site->ret_pc, false,
+       clock);
 }
 
 /* Pops the frame at index i, those above it, and those below whose return it shares. */
@@ -195,8 +216,10 @@ void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp)
       pop_through(cs, i, clock);
       return;
     }
-  /* A callee that moved the stack pointer for its caller (x86 `ret n`, register-saving routines). */
-  if (cs->frames.n > floor && vec_last(&cs->frames).ret_pc == ret_pc) pop_through(cs, cs->frames.n - 1, clock);
+  /* A callee that moved the stack pointer for its caller (x86 `ret n`, register-saving routines).
+   */
+  if (cs->frames.n > floor && vec_last(&cs->frames).ret_pc == ret_pc)
+    pop_through(cs, cs->frames.n - 1, clock);
   else
     while (cs->frames.n > floor && vec_last(&cs->frames).sp <= sp) pop(cs, clock);
 }
@@ -220,9 +243,11 @@ static size_t in_chain(const IrCallStack *cs, const IrCallNode *link) {
   return SIZE_MAX;
 }
 
-void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target, uint64_t sp) {
+void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target,
+                       uint64_t sp) {
   IrCallNode *top = ir_callstack_top(cs);
-  if (target == top->callee || !is_entry(cs, target)) return; /* a loop to the own entry is no call */
+  if (target == top->callee || !is_entry(cs, target))
+    return; /* a loop to the own entry is no call */
   uint64_t clock = settle(cs, s);
   IrCallNode *link = child(cs, top, site->pc, target, IR_CALL_TAIL);
   size_t seen = in_chain(cs, link);
@@ -237,9 +262,11 @@ void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint
   push(cs, link, bottom ? sp : vec_last(&cs->frames).sp, ret_pc, !bottom, clock);
 }
 
-void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low, uint64_t high) {
+void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low,
+                               uint64_t high) {
   uint64_t clock = settle(cs, s);
-  IrCallSignal sig = {.frame = cs->frames.n, .low = low, .high = high, .clock = clock, .context = cs->context};
+  IrCallSignal sig = {
+      .frame = cs->frames.n, .low = low, .high = high, .clock = clock, .context = cs->context};
   vec_push(&cs->signals, sig);
   cs->context = ++cs->last_context;
   if (cs->context == NOT_OUTER) cs->context = cs->last_context = 2;
@@ -251,7 +278,7 @@ void ir_callstack_leave_signal(IrCallStack *cs, IrState *s) {
   if (cs->signals.n) end_signal(cs, clock);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 void ir_callstack_sync(IrCallStack *cs, const IrState *s) {
   uint64_t clock = settle(cs, s);
@@ -270,7 +297,8 @@ void ir_callstack_sync(IrCallStack *cs, const IrState *s) {
 
 void ir_callstack_zero(IrCallStack *cs, const IrState *s) {
   ir_callstack_sync(cs, s);
-  for (size_t i = 0; i < cs->nodes.n; i++) cs->nodes.at[i]->calls = cs->nodes.at[i]->self = cs->nodes.at[i]->inclusive = 0;
+  for (size_t i = 0; i < cs->nodes.n; i++)
+    cs->nodes.at[i]->calls = cs->nodes.at[i]->self = cs->nodes.at[i]->inclusive = 0;
   for (size_t i = 0; i < cs->functions.n; i++) cs->functions.at[i]->inclusive = 0;
 }
 
@@ -294,7 +322,8 @@ void ir_callstack_merge(IrCallStack *into, const IrCallStack *from) {
     copy[i] = to;
     add_costs(to, n);
   }
-  for (size_t i = 0; i < from->functions.n; i++) function_at(into, from->functions.at[i]->pc)->inclusive += from->functions.at[i]->inclusive;
+  for (size_t i = 0; i < from->functions.n; i++)
+    function_at(into, from->functions.at[i]->pc)->inclusive += from->functions.at[i]->inclusive;
   into->root->inclusive += from->root->inclusive;
   free(copy);
 }

@@ -1,6 +1,8 @@
-/* Shadow call stack and calling-context tree of one guest thread, executed by cs_call, cs_ret and cs_jump.
+/* Shadow call stack and calling-context tree of one guest thread, executed by cs_call, cs_ret and
+ * cs_jump.
  *
- * The tree's nodes are calling contexts: a callee, reached from a call site, in the context of the parent node.
+ * The tree's nodes are calling contexts: a callee, reached from a call site, in the context of the
+ * parent node.
  *
  *   main:  f(); g();         root  calls 1  self 2     callee _start
  *   f, g:  h()                 main           self 10
@@ -9,27 +11,34 @@
  *                                g            self 3     call site main+8
  *                                  h          self 20    another node: another context
  *
- * Costs are retired instructions, exactly (the count in slot 0 of the thread's counters must be on: it is complete at calls and returns,
- * which end their blocks). `self` is charged at each push and pop: what was retired since the last one goes to the node
- * on top. `inclusive` is measured per activation, from push to pop, outermost activations only: recursion is counted once. Every
- * function has its own inclusive count by the same rule (IrCallFunction), since adding up nodes would count some of it twice.
+ * Costs are retired instructions, exactly (the count in slot 0 of the thread's counters must be on:
+ * it is complete at calls and returns, which end their blocks). `self` is charged at each push and
+ * pop: what was retired since the last one goes to the node on top. `inclusive` is measured per
+ * activation, from push to pop, outermost activations only: recursion is counted once. Every
+ * function has its own inclusive count by the same rule (IrCallFunction), since adding up nodes
+ * would count some of it twice.
  *
- * Recursion. A function that is on the path `fold` times already gets no deeper nodes: the call becomes a *folded link*, a child
- * node without self cost or children whose `fold` is the nearest node of that function up the path; execution goes on in that
- * node. The link still has its own calls and inclusive cost, so call edges stay exact. (Without this, fib(40) has 300 million contexts.)
- * When the tree is very large (IR_CALLSTACK_LARGE nodes), the limit falls to 1. Frames are never folded: the stack has real depth.
+ * Recursion. A function that is on the path `fold` times already gets no deeper nodes: the call
+ * becomes a *folded link*, a child node without self cost or children whose `fold` is the nearest
+ * node of that function up the path; execution goes on in that node. The link still has its own
+ * calls and inclusive cost, so call edges stay exact. (Without this, fib(40) has 300 million
+ * contexts.) When the tree is very large (IR_CALLSTACK_LARGE nodes), the limit falls to 1. Frames
+ * are never folded: the stack has real depth.
  *
- * Unwinding. A frame is known by its return address and the stack pointer at the call, which is what it is after the return. A
- * return that fits the top frame pops it, and the tail-called frames above it. Any other return is longjmp, an exception or a
- * coroutine switch: if a frame further down fits, all above it and itself are popped; if none does but the
- * top frame's return address is right, it is popped; else all frames whose stack pointer is at or below the new one: control is now
- * in the code that made those calls. A call pops frames that lie below its stack pointer.
+ * Unwinding. A frame is known by its return address and the stack pointer at the call, which is
+ * what it is after the return. A return that fits the top frame pops it, and the tail-called frames
+ * above it. Any other return is longjmp, an exception or a coroutine switch: if a frame further
+ * down fits, all above it and itself are popped; if none does but the top frame's return address is
+ * right, it is popped; else all frames whose stack pointer is at or below the new one: control is
+ * now in the code that made those calls. A call pops frames that lie below its stack pointer.
  *
- * Tail calls. A jump to another function's entry pushes a frame that shares the return of the one below. A chain of tail calls
- * that comes back to a context in it continues there, so that state machines made of tail calls run in bounded memory.
+ * Tail calls. A jump to another function's entry pushes a frame that shares the return of the one
+ * below. A chain of tail calls that comes back to a context in it continues there, so that state
+ * machines made of tail calls run in bounded memory.
  *
- * Signals. A handler runs in a context of its own: its node is a child of the root, its cost is not part of the interrupted functions'
- * inclusive cost. It ends by sigreturn, or when the stack pointer leaves the range in which the handler must be (siglongjmp).
+ * Signals. A handler runs in a context of its own: its node is a child of the root, its cost is not
+ * part of the interrupted functions' inclusive cost. It ends by sigreturn, or when the stack
+ * pointer leaves the range in which the handler must be (siglongjmp).
  */
 #ifndef IR_CALLSTACK_H
 #define IR_CALLSTACK_H
@@ -38,7 +47,7 @@
 #include "base/vec.h"
 #include "ir/state.h"
 
-#define IR_CALLSTACK_FOLD  3         /* default of IrCallConfig.fold */
+#define IR_CALLSTACK_FOLD  3          /* default of IrCallConfig.fold */
 #define IR_CALLSTACK_LARGE (1u << 18) /* nodes */
 
 typedef struct IrCallNode IrCallNode;
@@ -52,15 +61,15 @@ typedef struct IrCallFunction {
 } IrCallFunction;
 
 struct IrCallNode {
-  uint32_t id;       /* index in IrCallStack.nodes */
-  uint16_t level;    /* how often its function is on the path, itself included */
-  uint8_t kind;      /* IrCallKind: how it was entered first */
-  uint32_t context;  /* as in IrCallFunction */
-  uint64_t callee;   /* entry address */
-  uint64_t site;     /* pc of the call or jump instruction in the parent; 0: root, signal */
+  uint32_t id;      /* index in IrCallStack.nodes */
+  uint16_t level;   /* how often its function is on the path, itself included */
+  uint8_t kind;     /* IrCallKind: how it was entered first */
+  uint32_t context; /* as in IrCallFunction */
+  uint64_t callee;  /* entry address */
+  uint64_t site;    /* pc of the call or jump instruction in the parent; 0: root, signal */
   IrCallNode *parent, *children, *next; /* next sibling */
-  IrCallNode *fold;  /* a folded link: the node that stands for it; else NULL */
-  IrCallNode *last;  /* the child entered last */
+  IrCallNode *fold;                     /* a folded link: the node that stands for it; else NULL */
+  IrCallNode *last;                     /* the child entered last */
   IrCallFunction *function;
   uint64_t calls, self, inclusive;
 };
@@ -68,60 +77,70 @@ struct IrCallNode {
 typedef struct IrCallFrame {
   IrCallNode *link; /* as entered: possibly a folded link */
   uint64_t sp, ret_pc;
-  uint64_t start;   /* clock at entry, or at the last ir_callstack_sync */
-  uint32_t link_context, function_context; /* to restore when it is popped; NOT_OUTER: an inner activation */
-  bool tail;        /* shares the return of the frame below */
+  uint64_t start; /* clock at entry, or at the last ir_callstack_sync */
+  uint32_t link_context,
+      function_context; /* to restore when it is popped; NOT_OUTER: an inner activation */
+  bool tail;            /* shares the return of the frame below */
 } IrCallFrame;
 
 typedef struct IrCallSignal { /* a handler that has not returned */
-  size_t frame;       /* index of its frame */
-  uint64_t low, high; /* its stack pointer stays in [low, high) */
-  uint64_t clock;     /* at entry */
-  uint32_t context;   /* the interrupted one */
+  size_t frame;               /* index of its frame */
+  uint64_t low, high;         /* its stack pointer stays in [low, high) */
+  uint64_t clock;             /* at entry */
+  uint32_t context;           /* the interrupted one */
 } IrCallSignal;
 
 typedef struct IrCallConfig {
-  uint32_t fold; /* levels of one function on a path; 0: default */
-  bool (*is_entry)(void *owner, uint64_t pc); /* pc is a function's entry (asked once for each jump target); NULL: no tail calls */
+  uint32_t fold;                              /* levels of one function on a path; 0: default */
+  bool (*is_entry)(void *owner, uint64_t pc); /* pc is a function's entry (asked once for each jump
+                                                 target); NULL: no tail calls */
   void *owner;
 } IrCallConfig;
 
 struct IrCallStack {
   IrCallConfig config;
   IrCallNode *root;
-  VEC(IrCallNode *) nodes;         /* parents before children; nodes[0] is the root */
+  VEC(IrCallNode *) nodes; /* parents before children; nodes[0] is the root */
   VEC(IrCallFunction *) functions;
-  VEC(IrCallFrame) frames;         /* the root has none */
+  VEC(IrCallFrame) frames; /* the root has none */
   VEC(IrCallSignal) signals;
-  uint64_t mark;                   /* retired count up to which self cost is charged */
-  uint64_t root_mark;              /* the same for the root's inclusive cost */
-  uint64_t excluded;               /* retired by signal handlers that have ended: the clock is the retired count less this */
+  uint64_t mark;      /* retired count up to which self cost is charged */
+  uint64_t root_mark; /* the same for the root's inclusive cost */
+  uint64_t excluded;  /* retired by signal handlers that have ended: the clock is the retired count
+                         less this */
   uint32_t context, last_context;
   Arena *arena;
-  IrCallNode **table;              /* (parent, site, callee) -> node */
+  IrCallNode **table; /* (parent, site, callee) -> node */
   size_t table_size;
-  Map by_pc, entries;              /* pc -> IrCallFunction; jump target -> 1 no, 2 yes */
+  Map by_pc, entries; /* pc -> IrCallFunction; jump target -> 1 no, 2 yes */
 };
 
-/* A new stack whose root is the function (or code) at `entry`. The caller puts it into state->callstack. */
+/* A new stack whose root is the function (or code) at `entry`. The caller puts it into
+ * state->callstack. */
 IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConfig *config);
 void ir_callstack_free(IrCallStack *cs);
-/* Makes all costs right as of now, with the thread between two instructions. Call it before reading the tree. */
+/* Makes all costs right as of now, with the thread between two instructions. Call it before reading
+ * the tree. */
 void ir_callstack_sync(IrCallStack *cs, const IrState *s);
 /* Costs and calls become 0; the stack stays. */
 void ir_callstack_zero(IrCallStack *cs, const IrState *s);
-/* Adds `from` (synced) to `into`, whose root stands above all threads: from's root becomes (or is added to) a child of it. */
+/* Adds `from` (synced) to `into`, whose root stands above all threads: from's root becomes (or is
+ * added to) a child of it. */
 void ir_callstack_merge(IrCallStack *into, const IrCallStack *from);
 /* The node that executes now. */
 IrCallNode *ir_callstack_top(const IrCallStack *cs);
 
 /* The instrumentation operations. */
-void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee, uint64_t sp);
+void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee,
+                       uint64_t sp);
 void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp);
-void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target, uint64_t sp);
-/* A signal handler is entered, its frame built. Its stack pointer will be in [low, high): from 0 or the alternate stack's start,
- * to the interrupted stack pointer or the alternate stack's end if it was switched to. */
-void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low, uint64_t high);
+void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target,
+                       uint64_t sp);
+/* A signal handler is entered, its frame built. Its stack pointer will be in [low, high): from 0 or
+ * the alternate stack's start, to the interrupted stack pointer or the alternate stack's end if it
+ * was switched to. */
+void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low,
+                               uint64_t high);
 /* sigreturn. */
 void ir_callstack_leave_signal(IrCallStack *cs, IrState *s);
 

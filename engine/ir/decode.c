@@ -1,28 +1,28 @@
 /* Region -> threaded code (decode.h). Three passes over each block, all linear:
  *
- *   look_back   backwards: the last use of each value, and the `limit` of each register access: before which operation the
- *               register keeps what it holds there
- *   place       forwards: in which slot each value lives
- *   emit        forwards: one IrCode per operation that is still to be executed
+ *   look_back   backwards: the last use of each value, and the `limit` of each register access:
+ * before which operation the register keeps what it holds there place       forwards: in which slot
+ * each value lives emit        forwards: one IrCode per operation that is still to be executed
  *
- * Time is an operation's index; an operation reads its operands before it writes its result. A *barrier* is an operation at which the
- * guest registers must be exact: it may fault, leave, call out, or touch state on its own. Three placements save work:
+ * Time is an operation's index; an operation reads its operands before it writes its result. A
+ * *barrier* is an operation at which the guest registers must be exact: it may fault, leave, call
+ * out, or touch state on its own. Three placements save work:
  *
  *   get  lives in the register itself   if the register is not written before the value's last use;
  *   put  makes its value's definition write the register (so that put itself does nothing)
- *                                       if no barrier, get or put of that register lies between the two, and the value is not
- *                                       used after the register's next write;
- *   imm  lives nowhere                  if all its readers take an immediate (or it is 0, which has a slot).
+ *                                       if no barrier, get or put of that register lies between the
+ * two, and the value is not used after the register's next write; imm  lives nowhere if all its
+ * readers take an immediate (or it is 0, which has a slot).
  */
 #include "ir/decode.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_VALUES   (IR_SCRATCH_AT / 8)
-#define SLOT_ZERO     SLOT_VALUES /* always 0; reference 0 reads it */
-#define NOT_YET       UINT32_MAX
-#define NO_HOME       UINT16_MAX
+#define SLOT_VALUES (IR_SCRATCH_AT / 8)
+#define SLOT_ZERO   SLOT_VALUES /* always 0; reference 0 reads it */
+#define NOT_YET     UINT32_MAX
+#define NO_HOME     UINT16_MAX
 
 typedef struct Decoder {
   IrRegion *r;
@@ -39,9 +39,8 @@ typedef struct Decoder {
   uint32_t next_write[SLOT_VALUES], last_touch[SLOT_VALUES]; /* of a register */
 } Decoder;
 
-static bool is_binary_pure(const IrOp *op) {
-  const IrOpInfo *info = &ir_op_info[op->code];
-  return info->flags & IR_PURE && info->b != IR_NONE && info->c == IR_NONE;
+static bool takes_imm(const IrOp *op) {
+  return ir_has_imm(op->code) && ir_op_info[op->code].b != IR_NONE;
 }
 
 static bool is_barrier(const IrOp *op) {
@@ -51,7 +50,9 @@ static bool is_barrier(const IrOp *op) {
 }
 
 /* Code behind the operation may change any guest register. */
-static bool calls_out(const IrOp *op) { return op->code == IR_call || op->code == IR_callout || op->code == IR_ring_open; }
+static bool calls_out(const IrOp *op) {
+  return op->code == IR_call || op->code == IR_callout || op->code == IR_ring_open;
+}
 
 static uint16_t reg_slot(const IrOp *op) { return (uint16_t)(op->imm / 8); }
 
@@ -94,14 +95,16 @@ static void look_back(Decoder *d, const IrBlock *b) {
     if (op->code != IR_get && op->code != IR_put) continue;
     uint32_t *next = &d->next_write[reg_slot(op)];
     d->limit[k] = min32(*next, calls);
-    if (op->code == IR_put) *next = may_move(d, b, k) ? op->a : k; /* the earliest time that place could choose */
+    if (op->code == IR_put)
+      *next = may_move(d, b, k) ? op->a : k; /* the earliest time that place could choose */
   }
 }
 
 static void place_put(Decoder *d, const IrBlock *b, uint32_t k) {
   const IrOp *op = &d->r->ops[k];
   uint32_t def = op->a, *touch = &d->last_touch[reg_slot(op)];
-  if (may_move(d, b, k) && *touch <= def && d->home[def] == NO_HOME && d->last_use[def] <= d->limit[k]) {
+  if (may_move(d, b, k) && *touch <= def && d->home[def] == NO_HOME &&
+      d->last_use[def] <= d->limit[k]) {
     d->home[def] = reg_slot(op);
     d->at[k] = NOT_YET; /* nothing to execute */
   }
@@ -126,7 +129,7 @@ static void place(Decoder *d, const IrBlock *b) {
     if (ir_op_info[op->code].result != IR_NONE && d->home[k] == NO_HOME) d->home[k] = slot++;
     IrRef use[3];
     int n = operands(op, use);
-    if (op->code == IR_put || (n == 2 && is_binary_pure(op))) n--; /* the last operand may be an immediate */
+    if (op->code == IR_put || takes_imm(op)) n--; /* the last operand may be an immediate */
     while (n-- > 0) d->needed[use[n]] = true;
   }
 }
@@ -142,7 +145,7 @@ static void forget(Decoder *d, const IrBlock *b) {
   d->next_write[offsetof(IrState, fp_flags) / 8] = NOT_YET;
 }
 
-/* ---- emission ----------------------------------------------------------------------------------------------- */
+/* ---- emission -------------------------------------------------------------------------------- */
 
 static uint16_t operand(const Decoder *d, unsigned type, IrRef ref) {
   if (type == IR_NONE) return SLOT_ZERO;
@@ -166,28 +169,27 @@ static bool is_dead(const Decoder *d, uint32_t k) {
   return flags & IR_PURE && !d->uses[k];
 }
 
-/* br right behind a comparison that only it reads: one code instead of two. */
-static bool fuse_branch(Decoder *d, const IrBlock *b, const IrOp *br) {
-  const IrOp *cmp = &d->r->ops[br->a];
-  if (!br->a || br->a < b->first || d->uses[br->a] != 1 || d->at[br->a] + 1 != d->n_out) return false;
-  const IrOp *imm = &d->r->ops[cmp->b];
-  unsigned handler;
-  switch (cmp->code) {
-#define X(name)                                                                                                        \
-  case IR_##name: handler = imm->code == IR_imm ? IR_H_BR_##name##_imm : IR_H_BR_##name; break;
-    IR_COMPARES(X)
-#undef X
-  default: return false;
-  }
-  d->out[d->n_out - 1].go = d->handlers[handler];
+/* The operation at k and the one that made its operand a become one code, if nothing else reads
+ * that value and no code is between them. */
+static bool fuse(Decoder *d, const IrBlock *b, uint32_t k) {
+  const IrOp *op = &d->r->ops[k], *from = &d->r->ops[op->a];
+  bool sext = op->code == IR_sext32 && ir_has_sext(from->code);
+  bool branch = op->code == IR_br && ir_is_comparison(from->code);
+  if (!sext && !branch) return false;
+  if (op->a < b->first || d->uses[op->a] != 1 || d->at[op->a] + 1 != d->n_out) return false;
+  bool imm = takes_imm(from) && d->r->ops[from->b].code == IR_imm;
+  unsigned form = (sext ? IR_SEXT : IR_BRANCH) + imm;
+  IrCode *c = &d->out[d->n_out - 1];
+  c->go = d->handlers[form * IR_OPCODES + from->code];
+  if (sext) c->d = d->home[k];
   return true;
 }
 
 static void emit_plain(Decoder *d, uint32_t k) {
   const IrOp *op = &d->r->ops[k], *b = &d->r->ops[op->b];
   const IrOpInfo *info = &ir_op_info[op->code];
-  bool by_imm = is_binary_pure(op) && b->code == IR_imm;
-  IrCode *c = add_code(d, by_imm ? IR_H_IMM + op->code : op->code);
+  bool by_imm = takes_imm(op) && b->code == IR_imm;
+  IrCode *c = add_code(d, by_imm ? IR_PLAIN_IMM * IR_OPCODES + op->code : op->code);
   c->imm = by_imm ? b->imm : op->imm;
   c->d = info->result == IR_NONE ? 0 : d->home[k];
   c->a = operand(d, info->a, op->a);
@@ -215,21 +217,26 @@ static void emit(Decoder *d, const IrBlock *b, const IrFlow *flow) {
     d->at[k] = d->n_out;
     if (op->code == IR_insn) pc = op->imm;
     if (dead) continue;
-    if (op->code == IR_put) emit_put(d, k);
-    else if (op->code != IR_br || !fuse_branch(d, b, op)) emit_plain(d, k);
+    if (op->code == IR_put)
+      emit_put(d, k);
+    else if (!fuse(d, b, k))
+      emit_plain(d, k);
     IrCode *c = &d->out[d->n_out - 1];
     c->pc = pc;
-    if (ir_op_info[op->code].flags & IR_TERM && op->code != IR_trap && op->code != IR_jump_ind) c->flow = flow;
+    if (ir_op_info[op->code].flags & IR_TERM && op->code != IR_trap && op->code != IR_jump_ind)
+      c->flow = flow;
     if (op->code == IR_budget) c->imm = b->pc;
     if (op->code == IR_nth) c->c = op->a == 0;
-    if (op->code == IR_trap && op->a != IR_TRAP_BREAKPOINT && op->a != IR_TRAP_ILLEGAL) c->pc = b->succ[0].pc;
+    if (op->code == IR_trap && op->a != IR_TRAP_BREAKPOINT && op->a != IR_TRAP_ILLEGAL)
+      c->pc = b->succ[0].pc;
   }
 }
 
 /* Guards skip to an operation: now its code is known. */
 static void aim_guards(Decoder *d, const IrBlock *b) {
   for (uint32_t k = b->first; k < b->end; k++)
-    if (d->r->ops[k].code == IR_guard) d->out[d->at[k]].imm = (uint64_t)(uintptr_t)&d->out[d->at[k + 1 + d->r->ops[k].imm]];
+    if (d->r->ops[k].code == IR_guard)
+      d->r->code[d->at[k]].imm = (uint64_t)(uintptr_t)&d->r->code[d->at[k + 1 + d->r->ops[k].imm]];
 }
 
 static void aim_flows(Decoder *d, IrFlow *flows) {
@@ -241,7 +248,7 @@ static void aim_flows(Decoder *d, IrFlow *flows) {
       f->succ = succ;
       if (succ->block < 0) continue;
       f->block = &r->blocks[succ->block];
-      f->code = &d->out[d->at[f->block->first]];
+      f->code = &r->code[d->at[f->block->first]];
       f->back = succ->block <= (int32_t)i;
     }
 }
@@ -260,18 +267,20 @@ void ir_decode(IrRegion *r, const void *const *handlers) {
   d->uses = d->home + n;
   d->needed = (bool *)(d->uses + n);
   memset(d->next_write, 0xff, sizeof d->next_write);
-  d->out = arena_new_array(r->arena, IrCode, n);
+  d->out = xcalloc(n, sizeof *d->out);
   IrFlow *flows = arena_new_array(r->arena, IrFlow, 2 * r->n_blocks);
   for (uint32_t i = 0; i < r->n_blocks; i++) {
     const IrBlock *b = &r->blocks[i];
     look_back(d, b);
     place(d, b);
     emit(d, b, &flows[2 * i]);
-    aim_guards(d, b);
     forget(d, b);
   }
+  r->code = arena_new_array(r->arena, IrCode, d->n_out);
+  memcpy(r->code, d->out, sizeof *d->out * d->n_out);
+  for (uint32_t i = 0; i < r->n_blocks; i++) aim_guards(d, &r->blocks[i]);
   aim_flows(d, flows);
-  r->code = d->out;
+  free(d->out);
   free(tables);
   free(d);
 }

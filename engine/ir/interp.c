@@ -1,18 +1,21 @@
-/* The interpreter: executes threaded code (decode.h), one handler per operation, each the expression of ops.def.
+/* The interpreter: executes threaded code (decode.h), one handler per operation, each the
+ * expression of ops.def.
  *
- * Guest accesses are plain host accesses and may fault at any time; the handler of the host signal unwinds to the caller of
- * ir_interp. Whatever it needs (state->pc, state->block, the registers) is in memory before each access: see HERE. */
+ * Guest accesses are plain host accesses and may fault at any time; the handler of the host signal
+ * unwinds to the caller of ir_interp. Whatever it needs (state->pc, state->block, the registers) is
+ * in memory before each access: see HERE. */
 #include "ir/callstack.h"
 #include "ir/decode.h"
 #include "ir/semantics.h"
 
 #define NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
 
-/* ---- operations too long for a handler ---------------------------------------------------------------------- */
+/* ---- operations too long for a handler ------------------------------------------------------- */
 
 static uint64_t plane_test(const IrPlane *p, uint64_t va, uint32_t n) {
   if (p->limit && (va >= p->limit || p->limit - va < n)) return 0;
-  uint64_t bit = va * p->bits, end = bit + (uint64_t)n * p->bits; /* guest addresses have spare high bits */
+  uint64_t bit = va * p->bits,
+           end = bit + (uint64_t)n * p->bits; /* guest addresses have spare high bits */
   while (bit < end) {
     uint64_t in_byte = bit & 7, take = 8 - in_byte < end - bit ? 8 - in_byte : end - bit;
     if (p->window[bit >> 3] >> in_byte & ((1u << take) - 1)) return 1;
@@ -29,8 +32,10 @@ static uint64_t ring_open(IrRing *ring, IrState *s) {
 }
 
 static void edge_ind(IrEdgeSite *site, IrState *s, uint64_t target) {
-  if (!site->counter || site->last != target) ++*site->miss(site, s, target);
-  else ++*site->counter;
+  if (!site->counter || site->last != target)
+    ++*site->miss(site, s, target);
+  else
+    ++*site->counter;
 }
 
 static bool nth(IrNth *n) {
@@ -39,65 +44,70 @@ static bool nth(IrNth *n) {
   return true;
 }
 
-/* ---- handlers ----------------------------------------------------------------------------------------------- */
+/* ---- handlers -------------------------------------------------------------------------------- */
 
-#define A v[op->a]
-#define B v[op->b]
-#define C v[op->c]
-#define D v[op->d]
-#define IMM op->imm
-#define S s
+#define A         v[op->a]
+#define B         v[op->b]
+#define C         v[op->c]
+#define D         v[op->d]
+#define IMM       op->imm
+#define S         s
 #define IMM_AS(T) ((T *)(uintptr_t)IMM)
 
-#define IR_FP(fn, ...)                                                                                                 \
-  ({                                                                                                                   \
-    SoftFp fp = {.rm = (IMM & 7) == 7 ? (unsigned)s->fp_rm : (unsigned)(IMM & 7), .nan = IMM >> 4 & 15};               \
-    __auto_type fp_result = fn(&fp, __VA_ARGS__);                                                                      \
-    s->fp_flags |= fp.flags;                                                                                           \
-    fp_result;                                                                                                         \
+#define IR_FP(fn, ...)                                                                             \
+  ({                                                                                               \
+    SoftFp fp = {.rm = (IMM & 7) == 7 ? (unsigned)s->fp_rm : (unsigned)(IMM & 7),                  \
+                 .nan = IMM >> 4 & 15};                                                            \
+    __auto_type fp_result = fn(&fp, __VA_ARGS__);                                                  \
+    s->fp_flags |= fp.flags;                                                                       \
+    fp_result;                                                                                     \
   })
 
-#define NEXT                                                                                                           \
-  do {                                                                                                                 \
-    op++;                                                                                                              \
-    goto *op->go;                                                                                                      \
+#define NEXT                                                                                       \
+  do {                                                                                             \
+    op++;                                                                                          \
+    goto *(op->go);                                                                                \
   } while (0)
 
 /* The current instruction's pc is in memory before what follows. */
-#define HERE                                                                                                           \
-  do {                                                                                                                 \
-    s->pc = op->pc;                                                                                                    \
-    __asm__ volatile("" ::: "memory");                                                                                 \
+#define HERE                                                                                       \
+  do {                                                                                             \
+    s->pc = op->pc;                                                                                \
+    __asm__ volatile("" ::: "memory");                                                             \
   } while (0)
 
 /* Flag columns are constants: each handler keeps one of the branches. */
-#define SEMANTICS(result, flags, semantics)                                                                            \
-  do {                                                                                                                 \
-    if ((flags) & (LOAD | STORE | SIDE) && !((flags) & STATE)) HERE;                                                   \
-    if (result) D = (uint64_t)(semantics);                                                                             \
-    else (void)(semantics);                                                                                            \
+#define SEMANTICS(result, flags, semantics)                                                        \
+  do {                                                                                             \
+    if ((flags) & (LOAD | STORE | SIDE) && !((flags)&STATE)) HERE;                                 \
+    if (result)                                                                                    \
+      D = (uint64_t)(semantics);                                                                   \
+    else                                                                                           \
+      (void)(semantics);                                                                           \
   } while (0)
 
-#define GOTO(flow_)                                                                                                    \
-  do {                                                                                                                 \
-    to = (flow_);                                                                                                      \
-    if (!to->code) goto leave;                                                                                         \
-    if (to->back && s->interrupt) goto interrupted;                                                                    \
-    s->block = to->block;                                                                                              \
-    op = to->code;                                                                                                     \
-    goto *op->go;                                                                                                      \
+#define GOTO(flow_)                                                                                \
+  do {                                                                                             \
+    to = (flow_);                                                                                  \
+    if (!to->code) goto leave;                                                                     \
+    if (to->back && s->interrupt) goto interrupted;                                                \
+    s->block = to->block;                                                                          \
+    op = to->code;                                                                                 \
+    goto *(op->go);                                                                                \
   } while (0)
+
+#define BRANCH(taken) GOTO((taken) ? op->flow : op->flow + 1)
+
+#define FORM(form, name) [IR_##form * IR_OPCODES + IR_##name]
 
 NO_SANITIZE IrExit ir_interp(IrRegion *r, IrState *s, IrLinks *links) {
-  static const void *const handlers[IR_HANDLERS] = {
-#define OP(name, result, a, b, c, flags, semantics) [IR_##name] = &&L_##name,
+  static const void *const handlers[IR_FORMS * IR_OPCODES] = {
+#define OP(name, result, a, b, c, flags, semantics)                                                \
+  FORM(PLAIN, name) = &&plain_##name, FORM(PLAIN_IMM, name) = &&plain_imm_##name,                  \
+              FORM(SEXT, name) = &&sext_##name, FORM(SEXT_IMM, name) = &&sext_imm_##name,          \
+              FORM(BRANCH, name) = &&branch_##name, FORM(BRANCH_IMM, name) = &&branch_imm_##name,
+#define HAND(name, result, a, b, c, flags) FORM(PLAIN, name) = &&plain_##name,
 #include "ir/ops.def"
-#define OP(name, result, a, b, c, flags, semantics) [IR_H_IMM + IR_##name] = &&I_##name,
-#define HAND(name, result, a, b, c, flags)
-#include "ir/ops.def"
-#define X(name) [IR_H_BR_##name] = &&BR_##name, [IR_H_BR_##name##_imm] = &&BR_##name##_imm,
-    IR_COMPARES(X)
-#undef X
   };
   uint64_t *const v = (uint64_t *)s; /* slots */
   const IrCode *op;
@@ -109,29 +119,37 @@ enter:
   if (!r->code) ir_decode(r, handlers);
   s->block = r->blocks;
   op = r->code;
-  goto *op->go;
+  goto *(op->go);
 
-#define OP(name, result, a, b, c, flags, semantics)                                                                    \
-  L_##name : SEMANTICS(result, flags, semantics);                                                                      \
+  /* The operations with semantics, straight from the table. A form that the decoder does not use
+   * for an operation is empty. */
+#define OP(name, result, a, b, c, flags, semantics)                                                \
+  plain_##name : SEMANTICS(result, flags, semantics);                                              \
+  NEXT;                                                                                            \
+  sext_##name : if (ir_has_sext(IR_##name)) D = (uint64_t)(int32_t)(semantics);                    \
+  NEXT;                                                                                            \
+  branch_##name : if (ir_is_comparison(IR_##name)) BRANCH((uint64_t)(semantics) != 0);             \
   NEXT;
 #define HAND(name, result, a, b, c, flags)
 #include "ir/ops.def"
 
-  /* The same with an immediate for b, where the decoder may ask for that. */
 #undef B
 #define B IMM
-#define OP(name, result, a, b, c, flags, semantics)                                                                    \
-  I_##name : if (((flags) & PURE) && (b) != NONE) SEMANTICS(result, flags, semantics);                                 \
+#define OP(name, result, a, b, c, flags, semantics)                                                \
+  plain_imm_##name : if (ir_has_imm(IR_##name)) SEMANTICS(result, flags, semantics);               \
+  NEXT;                                                                                            \
+  sext_imm_##name : if (ir_has_sext(IR_##name)) D = (uint64_t)(int32_t)(semantics);                \
+  NEXT;                                                                                            \
+  branch_imm_##name : if (ir_is_comparison(IR_##name)) BRANCH((uint64_t)(semantics) != 0);         \
   NEXT;
 #define HAND(name, result, a, b, c, flags)
 #include "ir/ops.def"
-
 #undef B
 #define B v[op->b]
 
-L_insn: /* never emitted: pc travels with the operations that need it */
+plain_insn: /* never emitted: pc travels with the operations that need it */
   NEXT;
-L_trap_if:
+plain_trap_if:
   if (A) {
     s->pc = op->pc;
     return (IrExit){.kind = IR_EXIT_FAULT, .detail = op->b, .address = C, .block = s->block};
@@ -140,30 +158,17 @@ L_trap_if:
 
   /* ---- ways out of a block ---- */
 
-L_br:
-  GOTO(A ? op->flow : op->flow + 1);
-L_jump:
+plain_br:
+  BRANCH(A != 0);
+plain_jump:
   GOTO(op->flow);
-BR_eq: GOTO(A == B ? op->flow : op->flow + 1);
-BR_ne: GOTO(A != B ? op->flow : op->flow + 1);
-BR_lts: GOTO((int64_t)A < (int64_t)B ? op->flow : op->flow + 1);
-BR_ges: GOTO((int64_t)A >= (int64_t)B ? op->flow : op->flow + 1);
-BR_ltu: GOTO(A < B ? op->flow : op->flow + 1);
-BR_geu: GOTO(A >= B ? op->flow : op->flow + 1);
-BR_eq_imm: GOTO(A == IMM ? op->flow : op->flow + 1);
-BR_ne_imm: GOTO(A != IMM ? op->flow : op->flow + 1);
-BR_lts_imm: GOTO((int64_t)A < (int64_t)IMM ? op->flow : op->flow + 1);
-BR_ges_imm: GOTO((int64_t)A >= (int64_t)IMM ? op->flow : op->flow + 1);
-BR_ltu_imm: GOTO(A < IMM ? op->flow : op->flow + 1);
-BR_geu_imm: GOTO(A >= IMM ? op->flow : op->flow + 1);
-
-L_jump_ind:
+plain_jump_ind:
   s->pc = A;
   if (!links) return (IrExit){.kind = IR_EXIT_NEXT, .block = s->block};
   succ = ir_link_target(links, s->pc);
   if (succ->pc != s->pc) *succ = (IrSucc){.pc = s->pc, .block = -1};
   goto follow;
-L_trap:
+plain_trap:
   s->pc = op->pc;
   if (op->a == IR_TRAP_NEXT) {
     succ = (IrSucc *)s->block->succ;
@@ -186,13 +191,13 @@ interrupted:
 
   /* ---- instrumentation ---- */
 
-L_count:
+plain_count:
   *ir_counter(s, IMM) += op->a;
   NEXT;
-L_count_if:
+plain_count_if:
   *ir_counter(s, IMM) += A != 0;
   NEXT;
-L_budget:
+plain_budget:
   s->budget -= op->a;
   if (s->budget < 0) {
     s->budget += op->a;
@@ -200,46 +205,46 @@ L_budget:
     return (IrExit){.kind = IR_EXIT_BUDGET, .block = s->block};
   }
   NEXT;
-L_guard:
+plain_guard:
   if (!A) {
     op = IMM_AS(const IrCode);
-    goto *op->go;
+    goto *(op->go);
   }
   NEXT;
-L_nth:
+plain_nth:
   D = (op->c || A) && nth(IMM_AS(IrNth)); /* c: no condition */
   NEXT;
-L_callout:
+plain_callout:
   HERE;
   D = IMM_AS(const IrCallout)->fn(s, IMM_AS(const IrCallout), A, B, op->c);
   NEXT;
-L_stop_if_asked:
+plain_stop_if_asked:
   if (s->stop) {
     s->pc = IMM;
     return (IrExit){.kind = IR_EXIT_STOP, .block = s->block};
   }
   NEXT;
-L_plane_test:
+plain_plane_test:
   HERE;
   D = plane_test(IMM_AS(const IrPlane), A, op->b);
   NEXT;
-L_ring_open:
+plain_ring_open:
   HERE;
   D = ring_open(IMM_AS(IrRing), s);
   NEXT;
-L_ring_put:
+plain_ring_put:
   *(uint64_t *)(uintptr_t)(A + IMM) = B;
   NEXT;
-L_edge_ind:
+plain_edge_ind:
   edge_ind(IMM_AS(IrEdgeSite), s, A);
   NEXT;
-L_cs_call:
+plain_cs_call:
   if (s->callstack) ir_callstack_call(s->callstack, s, IMM_AS(const IrCallSite), A, B);
   NEXT;
-L_cs_ret:
+plain_cs_ret:
   if (s->callstack) ir_callstack_ret(s->callstack, s, A, B);
   NEXT;
-L_cs_jump:
+plain_cs_jump:
   if (s->callstack) ir_callstack_jump(s->callstack, s, IMM_AS(const IrCallSite), A, B);
   NEXT;
 }

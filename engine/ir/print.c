@@ -5,16 +5,21 @@
 
 typedef const char *(*RegName)(uint64_t offset);
 
-static const char *const trap_names[] = {"syscall", "breakpoint", "illegal", "fence_i", "fetch", "next"};
+static const char *const trap_names[] = {"syscall", "breakpoint", "illegal",
+                                         "fence_i", "fetch",      "next"};
 static const char *const fault_names[] = {"misaligned", "illegal", "denied"};
 
-static const char *name_in(const char *const *names, size_t n, unsigned i) { return i < n ? names[i] : "?"; }
+static const char *name_in(const char *const *names, size_t n, unsigned i) {
+  return i < n ? names[i] : "?";
+}
 #define NAME_IN(names, i) name_in(names, sizeof(names) / sizeof *(names), i)
 
 static void print_offset(FILE *f, uint64_t offset, RegName reg_name) {
   const char *name = reg_name ? reg_name(offset) : NULL;
-  if (name) fputs(name, f);
-  else fprintf(f, "[%" PRIx64 "]", offset);
+  if (name)
+    fputs(name, f);
+  else
+    fprintf(f, "[%" PRIx64 "]", offset);
 }
 
 static void print_operand(FILE *f, const char **sep, unsigned type, IrRef ref) {
@@ -24,11 +29,14 @@ static void print_operand(FILE *f, const char **sep, unsigned type, IrRef ref) {
 }
 
 static void print_succ(FILE *f, const IrSucc *s) {
-  if (s->block >= 0) fprintf(f, "block %d", (int)s->block);
-  else fprintf(f, "exit %" PRIx64, s->pc);
+  if (s->block >= 0)
+    fprintf(f, "block %d", (int)s->block);
+  else
+    fprintf(f, "exit %" PRIx64, s->pc);
 }
 
-/* The immediate, where the operation has one: an address displacement, an offset in the state, or something of its own. */
+/* The immediate, where the operation has one: an address displacement, an offset in the state, or
+ * something of its own. */
 static void print_imm(FILE *f, const char **sep, const IrOp *op, RegName reg_name) {
   const IrOpInfo *info = &ir_op_info[op->code];
   if (info->flags & (IR_LOADS | IR_STORES)) {
@@ -58,7 +66,9 @@ static void print_op(FILE *f, const IrRegion *r, const IrBlock *b, uint32_t k, R
     break;
   case IR_trap_if: fprintf(f, " %%%u, %s, %%%u", op->a, NAME_IN(fault_names, op->b), op->c); break;
   case IR_trap: fprintf(f, " %s", NAME_IN(trap_names, op->a)); break;
-  case IR_nop: case IR_jump: case IR_fence: break;
+  case IR_nop:
+  case IR_jump:
+  case IR_fence: break;
   default:
     fputc(' ', f);
     print_operand(f, &sep, info->a, op->a);

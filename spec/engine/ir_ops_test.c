@@ -47,8 +47,7 @@ static const u64 corners[] = {0,
                               0xffffffffffffffff,
                               0x00ff00ff0100807f};
 
-/* ---- reference semantics, in other words than ops.def's
- * ----------------------------------------------------------- */
+/* ---- reference semantics, in other words than ops.def's -------------------------------------- */
 
 static u64 bits_where(u64 x, u64 y, int table) { /* truth table: bit 2*xbit+ybit */
   u64 r = 0;
@@ -108,78 +107,71 @@ static u64 divide(i128 a, i128 b, int rem, u64 mask) {
 #define LOW 0xffffffffull
 
 /* name, number of operands, reference */
-#define PURE_OPS(X)                                                                                   \
-  X(add, 2, (u64)(sx(a) + sx(b)))                                                                     \
-  X(sub, 2, (u64)(sx(a) - sx(b))) X(and, 2, bits_where(a, b, 8)) X(or, 2, bits_where(a, b, 14)) X(    \
-      xor, 2, bits_where(a, b, 6)) X(andn, 2, bits_where(a, b, 4)) X(orn, 2, bits_where(a, b, 13))    \
-      X(xnor, 2, bits_where(a, b, 9)) X(not, 1, ALL - a) X(neg, 1, (u64)-sx(a)) X(                    \
-          shl, 2, shift(a, b, 64, 1, 0)) X(shr, 2, shift(a, b, 64, -1, 0))                            \
-          X(sar, 2, shift(a, b, 64, -1, 1)) X(rotl, 2, rotate(a, b, 64, 1)) X(                        \
-              rotr,                                                                                   \
-              2, rotate(a, b, 64, 0)) X(mul, 2, (u64)((u128)a * b))                                   \
-              X(mulhs, 2, high(sx(a) * sx(b))) X(mulhu, 2, (u64)((u128)a * b >> 64)) X(               \
-                  mulhsu,                                                                             \
-                  2,                                                                                  \
-                  sx(a) < 0                                                                           \
-                      ? (u64)((u128)a * b >> 64) - b                                                  \
-                      : (u64)((u128)a * b >> 64)) X(divs, 2, divide(sx(a), sx(b), 0, ALL))            \
-                  X(divu, 2, divide((i128)a, (i128)b, 0, ALL)) X(                                     \
-                      rems,                                                                           \
-                      2,                                                                              \
-                      divide(sx(a), sx(b), 1, ALL)) X(remu, 2, divide((i128)a, (i128)b, 1, ALL))      \
-                      X(mins, 2, sx(a) < sx(b) ? a : b) X(maxs, 2, sx(a) < sx(b) ? b : a)             \
-                          X(minu, 2, b > a ? a : b) X(maxu, 2, b > a ? b : a) X(                      \
-                              clz, 1,                                                                 \
-                              zeros(a, 64, 1)) X(ctz, 1, zeros(a, 64, 0))                             \
-                              X(popcnt, 1, ones(a, 64)) X(bswap, 1, swapped(a)) X(                    \
-                                  orcb,                                                               \
-                                  1, or_bytes(a)) X(add32, 2, low32(low32(a) + low32(b)))             \
-                                  X(sub32, 2,                                                         \
-                                    low32(low32(a) -                                                  \
-                                          low32(b))) X(mul32, 2, low32(low32(a) * low32(b)))          \
-                                      X(shl32, 2, shift(a, b, 32, 1, 0)) X(                           \
-                                          shr32, 2,                                                   \
-                                          shift(a, b, 32, -1,                                         \
-                                                0)) X(sar32, 2, shift(a, b, 32, -1, 1))               \
-                                          X(rotl32, 2,                                                \
-                                            rotate(a, b, 32, 1)) X(rotr32, 2, rotate(a, b, 32, 0))    \
-                                              X(divs32, 2, divide(sx32(a), sx32(b), 0, LOW)) X(       \
-                                                  divu32,                                             \
-                                                  2, divide(low32(a), low32(b), 0, LOW))              \
-                                                  X(rems32, 2, divide(sx32(a), sx32(b), 1, LOW)) X(   \
-                                                      remu32,                                         \
-                                                      2,                                              \
-                                                      divide(low32(a), low32(b), 1,                   \
-                                                             LOW)) X(clz32, 1, zeros(a, 32, 1))       \
-                                                      X(ctz32, 1, zeros(a, 32, 0)) X(                 \
-                                                          popcnt32,                                   \
-                                                          1, ones(a, 32)) X(sext8, 1, sign(a, 8))     \
-                                                          X(sext16, 1, sign(a, 16)) X(                \
-                                                              sext32,                                 \
-                                                              1, sign(a, 32)) X(zext8, 1, a % 256)    \
-                                                              X(zext16, 1,                            \
-                                                                a % 65536) X(zext32, 1, low32(a))     \
-                                                                  X(eq, 2,                            \
-                                                                    !(a ^ b)) X(ne, 2, !!(a ^ b))     \
-                                                                      X(lts, 2, sx(a) < sx(b)) X(     \
-                                                                          ges, 2,                     \
-                                                                          sx(b) <= sx(a)) X(ltu,      \
-                                                                                            2, b > a) \
-                                                                          X(geu, 2, b <= a) X(        \
-                                                                              select,                 \
-                                                                              3,                      \
-                                                                              a != 0 ? b              \
-                                                                                     : c)             \
-                                                                              X(unbox32, 1,           \
-                                                                                a / 0x100000000 ==    \
-                                                                                        0xffffffff    \
-                                                                                    ? low32(a)        \
-                                                                                    : 0x7fc00000)     \
-                                                                                  X(box32, 1,         \
-                                                                                    bits_where(       \
-                                                                                        a,            \
-                                                                                        LOW << 32,    \
-                                                                                        14))
+/* clang-format off */
+#define PURE_OPS(X) \
+  X(add, 2, (u64)(sx(a) + sx(b))) \
+  X(sub, 2, (u64)(sx(a) - sx(b))) \
+  X(and, 2, bits_where(a, b, 8)) \
+  X(or, 2, bits_where(a, b, 14)) \
+  X(xor, 2, bits_where(a, b, 6)) \
+  X(andn, 2, bits_where(a, b, 4)) \
+  X(orn, 2, bits_where(a, b, 13)) \
+  X(xnor, 2, bits_where(a, b, 9)) \
+  X(not, 1, ALL - a) \
+  X(neg, 1, (u64)-sx(a)) \
+  X(shl, 2, shift(a, b, 64, 1, 0)) \
+  X(shr, 2, shift(a, b, 64, -1, 0)) \
+  X(sar, 2, shift(a, b, 64, -1, 1)) \
+  X(rotl, 2, rotate(a, b, 64, 1)) \
+  X(rotr, 2, rotate(a, b, 64, 0)) \
+  X(mul, 2, (u64)((u128)a * b)) \
+  X(mulhs, 2, high(sx(a) * sx(b))) \
+  X(mulhu, 2, (u64)((u128)a * b >> 64)) \
+  X(mulhsu, 2, sx(a) < 0 ? (u64)((u128)a * b >> 64) - b : (u64)((u128)a * b >> 64)) \
+  X(divs, 2, divide(sx(a), sx(b), 0, ALL)) \
+  X(divu, 2, divide((i128)a, (i128)b, 0, ALL)) \
+  X(rems, 2, divide(sx(a), sx(b), 1, ALL)) \
+  X(remu, 2, divide((i128)a, (i128)b, 1, ALL)) \
+  X(mins, 2, sx(a) < sx(b) ? a : b) \
+  X(maxs, 2, sx(a) < sx(b) ? b : a) \
+  X(minu, 2, b > a ? a : b) \
+  X(maxu, 2, b > a ? b : a) \
+  X(clz, 1, zeros(a, 64, 1)) \
+  X(ctz, 1, zeros(a, 64, 0)) \
+  X(popcnt, 1, ones(a, 64)) \
+  X(bswap, 1, swapped(a)) \
+  X(orcb, 1, or_bytes(a)) \
+  X(add32, 2, low32(low32(a) + low32(b))) \
+  X(sub32, 2, low32(low32(a) - low32(b))) \
+  X(mul32, 2, low32(low32(a) * low32(b))) \
+  X(shl32, 2, shift(a, b, 32, 1, 0)) \
+  X(shr32, 2, shift(a, b, 32, -1, 0)) \
+  X(sar32, 2, shift(a, b, 32, -1, 1)) \
+  X(rotl32, 2, rotate(a, b, 32, 1)) \
+  X(rotr32, 2, rotate(a, b, 32, 0)) \
+  X(divs32, 2, divide(sx32(a), sx32(b), 0, LOW)) \
+  X(divu32, 2, divide(low32(a), low32(b), 0, LOW)) \
+  X(rems32, 2, divide(sx32(a), sx32(b), 1, LOW)) \
+  X(remu32, 2, divide(low32(a), low32(b), 1, LOW)) \
+  X(clz32, 1, zeros(a, 32, 1)) \
+  X(ctz32, 1, zeros(a, 32, 0)) \
+  X(popcnt32, 1, ones(a, 32)) \
+  X(sext8, 1, sign(a, 8)) \
+  X(sext16, 1, sign(a, 16)) \
+  X(sext32, 1, sign(a, 32)) \
+  X(zext8, 1, a % 256) \
+  X(zext16, 1, a % 65536) \
+  X(zext32, 1, low32(a)) \
+  X(eq, 2, !(a ^ b)) \
+  X(ne, 2, !!(a ^ b)) \
+  X(lts, 2, sx(a) < sx(b)) \
+  X(ges, 2, sx(b) <= sx(a)) \
+  X(ltu, 2, b > a) \
+  X(geu, 2, b <= a) \
+  X(select, 3, a != 0 ? b : c) \
+  X(unbox32, 1, a / 0x100000000 == 0xffffffff ? low32(a) : 0x7fc00000) \
+  X(box32, 1, bits_where( a, LOW << 32, 14))
+/* clang-format on */
 
 #define X(name, n, expr)                                                                           \
   static u64 want_##name(u64 a, u64 b, u64 c) {                                                    \
@@ -201,8 +193,7 @@ static const PureOp pure_ops[] = {
 #undef X
 };
 
-/* ---- running one operation
- * ------------------------------------------------------------------------------------------ */
+/* ---- running one operation ------------------------------------------------------------------- */
 
 static IrState *s;
 static IrBuilder *b;
@@ -254,9 +245,7 @@ static void pure_op(const PureOp *op) {
   }
 }
 
-/* ---- memory
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static u64 read_le(const uint8_t *p, int n) {
   u64 v = 0;
@@ -301,14 +290,19 @@ static void memory_ops(void) {
     }
 }
 
-#define ATOMICS(X)                                                                                 \
-  X(swap, b)                                                                                       \
-  X(rmwadd, a + b) X(rmwand, bits_where(a, b, 8)) X(rmwor, bits_where(a, b, 14))                   \
-      X(rmwxor, bits_where(a, b, 6))                                                               \
-          X(rmwmins, s32 ? (sx32(a) < sx32(b) ? a : b) : (sx(a) < sx(b) ? a : b))                  \
-              X(rmwmaxs, s32 ? (sx32(a) > sx32(b) ? a : b) : (sx(a) > sx(b) ? a : b))              \
-                  X(rmwminu, s32 ? (low32(a) < low32(b) ? a : b) : (b > a ? a : b))                \
-                      X(rmwmaxu, s32 ? (low32(a) > low32(b) ? a : b) : (b > a ? b : a))
+/* clang-format off */
+#define ATOMICS(X) \
+  X(swap, b) \
+  X(rmwadd, a + b) \
+  X(rmwand, bits_where(a, b, 8)) \
+  X(rmwor, bits_where(a, b, 14)) \
+  X(rmwxor, bits_where(a, b, 6)) \
+  X(rmwmins, s32 ? (sx32(a) < sx32(b) ? a : b) : (sx(a) < sx(b) ? a : b)) \
+  X(rmwmaxs, s32 ? (sx32(a) > sx32(b) ? a : b) : (sx(a) > sx(b) ? a : b)) \
+  X(rmwminu, s32 ? (low32(a) < low32(b) ? a : b) : (b > a ? a : b)) \
+  X(rmwmaxu, s32 ? (low32(a) > low32(b) ? a : b) : (b > a ? b : a))
+/* clang-format on */
+
 #define X(name, expr)                                                                              \
   static u64 atomic_##name(u64 a, u64 b, int s32) { /* NOLINT */                                   \
     (void)a, (void)b, (void)s32;                                                                   \
@@ -355,8 +349,7 @@ static void atomics(void) {
     }
 }
 
-/* ---- floating point: the wiring; base/softfp has its own tests
- * ----------------------------------------------------------- */
+/* ---- floating point: the wiring; base/softfp has its own tests ------------------------------- */
 
 static u64 f64(double x) {
   u64 v;

@@ -26,8 +26,7 @@ static uint64_t counter_slot = 8;
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); }
 
-/* ---- observers: they see all registers, and change one
- * --------------------------------------------------------------- */
+/* ---- observers: they see all registers, and change one --------------------------------------- */
 
 static uint64_t observe(uint64_t *regs, uint64_t a, uint64_t b) {
   for (int i = 0; i < REGS; i++) trail = mix(trail, regs[i]);
@@ -46,9 +45,7 @@ static uint64_t callout_fn(IrState *st, const IrCallout *site, uint64_t a, uint6
 }
 static const IrCallout callout = {.fn = callout_fn, .aux = 5};
 
-/* ---- generating
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- generating ------------------------------------------------------------------------------ */
 
 typedef struct Gen {
   IrBuilder *b;
@@ -175,9 +172,7 @@ static IrRegion *generate(IrBuilder *b, uint64_t seed) {
   return ir_builder_finish(b);
 }
 
-/* ---- the naive evaluator
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the naive evaluator --------------------------------------------------------------------- */
 
 static uint64_t *reg_of(World *w, uint64_t offset) { return &w->regs[(offset - TEST_REG(0)) / 8]; }
 
@@ -285,9 +280,7 @@ static void naive(World *w, const IrRegion *r) {
   }
 }
 
-/* ---- the interpreter
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- the interpreter ------------------------------------------------------------------------- */
 
 static sigjmp_buf fault_env;
 static volatile uint64_t fault_address;
@@ -325,9 +318,7 @@ static void interpret(World *w, IrRegion *r) {
   memcpy(w->mem, mem, MEM);
 }
 
-/* ---- comparing
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static bool same(const World *a, const World *b, bool fault_address_too) {
   return !memcmp(a->regs, b->regs, sizeof a->regs) && !memcmp(a->mem, b->mem, MEM) &&

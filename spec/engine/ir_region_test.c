@@ -30,8 +30,7 @@ static IrRegion *loop_region(void) {
   return ir_builder_finish(b);
 }
 
-/* ---- builder and printer
- * -------------------------------------------------------------------------------------------- */
+/* ---- builder and printer --------------------------------------------------------------------- */
 
 static const char *names(uint64_t offset) {
   static const char *const n[] = {"zero", "a0", "a1", "a2", "a3"};
@@ -106,9 +105,7 @@ static void printing(void) {
   ir_region_free(r);
 }
 
-/* ---- checker
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- checker --------------------------------------------------------------------------------- */
 
 static IrRegion *sound(void) {
   begin();
@@ -201,9 +198,7 @@ static void checking(void) {
   SPOIL("has no record", ops[13] = (IrOp){.code = IR_nth});
 }
 
-/* ---- optimiser
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- optimiser ------------------------------------------------------------------------------- */
 
 static int count(const IrRegion *r, IrOpcode code) {
   int n = 0;
@@ -271,9 +266,7 @@ static void optimising(void) {
   ir_region_free(r);
 }
 
-/* ---- control
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- control --------------------------------------------------------------------------------- */
 
 static IrLinks links;
 
@@ -349,9 +342,7 @@ static void budget_and_stop(void) {
   ir_region_free(r);
 }
 
-/* ---- instrumentation
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- instrumentation ------------------------------------------------------------------------- */
 
 static int flushes;
 static void flush(IrRing *ring, IrState *st) {
