@@ -90,8 +90,7 @@ static void sync_all(KitGraph *g) {
 
 /* All threads under one artificial root, which is not shown. */
 static IrCallStack *merged(KitGraph *g, size_t from, size_t to) {
-  IrState none = {0};
-  IrCallStack *all = ir_callstack_new(&none, 0, NULL);
+  IrCallStack *all = ir_callstack_new(NULL, 0, NULL);
   for (size_t i = from; i < to; i++) ir_callstack_merge(all, g->stacks.at[i].cs);
   return all;
 }
@@ -137,14 +136,15 @@ void kit_graph_zero(KitGraph *g) {
 
 size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *functions, size_t max) {
   const CoreThread *want = tid ? core_find_thread(g->emu, tid) : g->emu->current ? g->emu->current : g->emu->last_stopped;
+  const IrCallStack *cs = want ? want->state->callstack : NULL;
+  if (!cs) return 0;
   size_t n = 0;
-  if (!want || !want->state->callstack) return 0;
-  for (const IrCallNode *node = ir_callstack_top(want->state->callstack); node; node = node->parent, n++)
-    if (n < max) {
-      call_pcs[n] = node->site;
-      functions[n] = node->callee;
-    }
-  return n < max ? n : max;
+  for (size_t i = cs->frames.n + 1; i-- > 0 && n < max; n++) { /* frames, not nodes: recursion is folded in the tree only */
+    const IrCallNode *node = i ? cs->frames.at[i - 1].link : cs->root;
+    call_pcs[n] = node->site;
+    functions[n] = node->callee;
+  }
+  return n;
 }
 
 /* ---- making and closing ------------------------------------------------------------------------------------------------ */

@@ -89,7 +89,7 @@ static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uin
 
 IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConfig *config) {
   IrCallStack *cs = xcalloc(1, sizeof *cs);
-  cs->config = *config;
+  if (config) cs->config = *config;
   if (!cs->config.fold) cs->config.fold = IR_CALLSTACK_FOLD;
   if (cs->config.fold > UINT16_MAX - 1) cs->config.fold = UINT16_MAX - 1;
   cs->arena = arena_new();

@@ -116,7 +116,7 @@ struct IrCallStack {
 };
 
 /* A new stack whose root is the function (or code) at `entry`. The caller puts it into
- * state->callstack. */
+ * state->callstack. To merge stacks into: s and config NULL. */
 IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConfig *config);
 void ir_callstack_free(IrCallStack *cs);
 /* Makes all costs right as of now, with the thread between two instructions. Call it before reading

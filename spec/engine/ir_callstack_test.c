@@ -309,7 +309,7 @@ static void signals(void) {
 }
 
 static void merging(void) {
-  IrCallStack *all = ir_callstack_new(NULL, 0, &(IrCallConfig){0});
+  IrCallStack *all = ir_callstack_new(NULL, 0, NULL);
   for (int thread = 0; thread < 3; thread++) {
     start(1);
     work(1);
