@@ -1,0 +1,65 @@
+/* The riscv64 guest as struct Guest. */
+#include <elf.h>
+
+#include "guest/rv64/rv64.h"
+
+const GuestReg rv64_regs[] = {
+#define REG(name, alias, member, cls, dwarf) {name, alias, offsetof(Rv64State, member), 8, GUEST_REG_##cls, dwarf},
+#include "guest/rv64/regs.def"
+};
+const uint32_t rv64_n_regs = sizeof rv64_regs / sizeof *rv64_regs;
+
+static void lift(IrBuilder *b, const GuestInsn *insn) { rv64_rows[insn->id].lift(b, insn); }
+
+/* The row's name with dots: filled on first use. */
+const char *rv64_guest_insn_name(uint16_t id) {
+  static char names[RV64_ROWS][16];
+  if (id >= RV64_ROWS) return "?";
+  char *out = names[id];
+  if (out[0]) return out;
+  size_t n = 0;
+  for (const char *p = rv64_rows[id].name; *p && n < sizeof names[0] - 1; p++) out[n++] = *p == '_' ? '.' : *p;
+  return out;
+}
+
+static void reset(IrState *s) { ((Rv64State *)s)->lr_addr = RV64_NO_RESERVATION; }
+
+static void clone_thread(IrState *child, uint64_t sp, uint64_t tls) {
+  Rv64State *s = (Rv64State *)child;
+  s->x[10] = 0; /* clone's result */
+  if (sp) s->x[2] = sp;
+  if (tls) s->x[4] = tls;
+  s->lr_addr = RV64_NO_RESERVATION;
+}
+
+/* li a7, 139 (rt_sigreturn); ecall */
+static const uint8_t sigreturn_code[] = {0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x00, 0x00};
+
+#define HWCAP(letter) (1ull << ((letter) - 'A'))
+
+const Guest rv64_guest = {
+    .name = "riscv64",
+    .elf_machine = EM_RISCV,
+    .elf_class = ELFCLASS64,
+    .min_insn = 2,
+    .max_insn = 4,
+    .sysroot = "/usr/riscv64-linux-gnu",
+    .hwcap = HWCAP('I') | HWCAP('M') | HWCAP('A') | HWCAP('F') | HWCAP('D') | HWCAP('C'),
+    .uname_machine = "riscv64",
+    .state_size = sizeof(Rv64State),
+    .regs = rv64_regs,
+    .n_regs = sizeof rv64_regs / sizeof *rv64_regs,
+    .abi = {.sp = 2, .ra = 1, .fp = 8, .tp = 4, .args = {10, 11, 12, 13, 14, 15, 16, 17}, .n_args = 8, .ret = 10,
+            .syscall_nr = 17, .syscall_args = {10, 11, 12, 13, 14, 15}, .syscall_ret = 10, .stack_align = 16},
+    .sigreturn_code = sigreturn_code,
+    .sigreturn_code_size = sizeof sigreturn_code,
+    .n_ids = RV64_ROWS,
+    .decode = rv64_decode,
+    .lift = lift,
+    .disasm = rv64_disasm,
+    .insn_name = rv64_guest_insn_name,
+    .reset = reset,
+    .clone_thread = clone_thread,
+    .signal_push = rv64_signal_push,
+    .signal_pop = rv64_signal_pop,
+};
