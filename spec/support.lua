@@ -184,7 +184,7 @@ end
 
 -- Makes targets below build/ (busted may be started without make).
 function M.make(target)
-  M.sh(("make -s -C %s BUILD=%s %s >&2"):format(M.quote(M.root), M.quote(M.build), target))
+  M.sh(("MAKEFLAGS= make -s -j%d -C %s BUILD=%s %s >&2"):format(M.jobs, M.quote(M.root), M.quote(M.build), target))
 end
 
 return M

@@ -1,4 +1,4 @@
-# The guest programs. spec/guests/*.c run on every architecture, spec/guests/ARCH/*.{c,S} on one.
+# The guest programs. spec/guests/*.{c,cc} run on every architecture, spec/guests/ARCH/*.{c,S} on one.
 #   $(BUILD)/guests/ARCH/NAME       static (assembly files: without libc)
 #   $(BUILD)/guests/ARCH/NAME-dyn   dynamically linked
 #   $(BUILD)/guests/ARCH/qemu/NAME  a script that runs NAME under qemu-user, for guests that exec under it
@@ -29,7 +29,7 @@ guest_names = $(basename $(notdir $(wildcard $(1))))
 
 # $(1) = architecture
 define guest_rules
-GUEST_C_$(1) := $$(call guest_names,spec/guests/*.c spec/guests/$(1)/*.c)
+GUEST_C_$(1) := $$(call guest_names,spec/guests/*.c spec/guests/*.cc spec/guests/$(1)/*.c)
 GUEST_S_$(1) := $$(call guest_names,spec/guests/$(1)/*.S)
 GUESTS_$(1)  := $$(addprefix $$(BUILD)/guests/$(1)/,$$(GUEST_C_$(1)) $$(GUEST_C_$(1):%=%-dyn) \
                 $$(GUEST_S_$(1)) $$(GUEST_PIES_$(1):%=%-pie) $$(GUEST_EXECS:%=qemu/%))
@@ -40,6 +40,10 @@ $$(BUILD)/guests/$(1)/%: spec/guests/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
 	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) -static $$< -o $$@ $$(GUEST_LIBS)
 $$(BUILD)/guests/$(1)/%-dyn: spec/guests/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
 	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) $$< -o $$@ $$(GUEST_LIBS)
+$$(BUILD)/guests/$(1)/%: spec/guests/%.cc | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1):gcc=g++) -O2 -g -Wall -Wextra -pthread -static $$< -o $$@
+$$(BUILD)/guests/$(1)/%-dyn: spec/guests/%.cc | $$(BUILD)/guests/$(1)
+	$$(GUEST_CC_$(1):gcc=g++) -O2 -g -Wall -Wextra -pthread $$< -o $$@
 $$(BUILD)/guests/$(1)/%: spec/guests/$(1)/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)
 	$$(GUEST_CC_$(1)) $$(GUEST_CFLAGS) -static $$< -o $$@ $$(GUEST_LIBS)
 $$(BUILD)/guests/$(1)/%-dyn: spec/guests/$(1)/%.c $$(GUEST_HDR) | $$(BUILD)/guests/$(1)

@@ -45,6 +45,7 @@ M.runs = {
   {name = "fib", args = {"15"}, out = "fib(15) = 610\n", tags = tags "basic calls"},
   {name = "callptr", out = "acc = -719528\nok\n", tags = tags "calls"},
   {name = "longjmp", tags = tags "calls signals"},
+  {name = "throws", out = "4950 0 5061 37 13122 18500 2\n", stable = false, tags = tags "calls threads"},
   {name = "tailcall", tags = tags "calls"},
   {name = "recurse", tags = tags "calls"},
   {name = "bigstack", tags = tags "calls memory threads"},
@@ -85,6 +86,12 @@ M.runs = {
   {name = "execs", args = {"$GUEST/exitcode", "9", "_exit"}, out = "", status = 9, tags = tags "exec"},
   {name = "execs", args = {"/does/not/exist"}, out = "", status = 1, err = "execve: No such file or directory\n",
    tags = tags "exec"},
+  {name = "script", args = {"$GUEST/args"}, tags = tags "exec files", out = "argc = 6\nargv[1] = <one word>\n"
+    .. "argv[2] = <./a-script>\nargv[3] = <two>\nargv[4] = <>\nargv[5] = <three>\nenv <LANG=C>\nok\n",
+    qemu = "the wrapper script that lets qemu-user exec a riscv64 file adds to the environment"},
+  {name = "futexes", stable = false, tags = tags "threads fork time"},
+  {name = "threadfork", status = 23, stable = false, tags = tags "threads fork",
+    qemu = "qemu-user 7.2 fails an assertion when a thread other than the first forks"},
   {name = "stop_cont", stable = false, tags = tags "fork signals"},
 
   -- signals
@@ -92,6 +99,7 @@ M.runs = {
   {name = "sigfix", tags = tags "signals memory"},
   {name = "sigstack", stable = false, tags = tags "signals calls"},
   {name = "sigedit", arch = RV64, tags = tags "signals"},
+  {name = "timers", stable = false, tags = tags "signals time"},
   {name = "alarm_spin", stable = false, tags = tags "signals"},
   {name = "thread_signals", stable = false, tags = tags "signals threads"},
 
@@ -100,6 +108,8 @@ M.runs = {
   {name = "cat", stdin = ("some input\n"):rep(2000), out = ("some input\n"):rep(2000), err = "22000 bytes\n",
    tags = tags "io"},
   {name = "files", stable = false, tags = tags "files"},
+  {name = "fds", stable = false, tags = tags "files io"},
+  {name = "kernelmisc", stable = false, tags = tags "files fork"},
   {name = "pipes", stable = false, tags = tags "fork io"},
   {name = "sockets", stable = false, tags = tags "threads io"},
   {name = "polling", stable = false, tags = tags "io signals"},
