@@ -24,6 +24,9 @@
  *  - each guest instruction starts with `insn`; all of its operations that may fault (LOAD, STORE, trap_if) come before its first
  *    `put`, except that a later access of a multi-access instruction may follow earlier ones (state stays re-executable);
  *  - operand types are as ops.def says (any integer type where I64 is asked: values are zero-extended);
+ *  - an F32 operand is known to be below 2^32 (by its type, or by and/or/xor of such values: sign operations);
+ *  - get and put name 64-bit slots of the state; pc is not one of them, and of IrState only fp_rm and fp_flags may be put;
+ *  - a value made behind a guard is used behind it only; `insn` and put are never guarded;
  *  - a block ends with exactly one TERM operation, at its end; its ways out are in block->succ;
  *  - instrumentation operations come from the instrumentation pass only.
  *
@@ -198,7 +201,7 @@ void ir_trap(IrBuilder *b, IrTrap trap, uint64_t next_pc);
 const char *ir_check(const IrRegion *r);
 /* print.c: one operation a line. reg_name maps a state offset to a name (may return NULL); may itself be NULL. */
 void ir_print(FILE *f, const IrRegion *r, const char *(*reg_name)(uint64_t offset));
-/* optimise.c: constants, copies and redundant gets, dead pure operations and dead puts (rule 7: never past an operation that
+/* optimise.c, before instrumentation: constants, copies and redundant gets, dead pure operations and dead puts (rule 7: never past an operation that
  * may fault, stop or be observed). In place; removed operations become nop and are squeezed out. */
 void ir_optimise(IrRegion *r);
 /* Evaluates a PURE operation: the folder's and the interpreter's shared semantics. */

@@ -28,7 +28,8 @@ typedef struct IrBlock IrBlock;
 typedef struct IrCallStack IrCallStack;
 
 struct IrState {
-  uint64_t pc;                  /* guest pc: of the current instruction inside a region, of the next one outside */
+  uint64_t pc;                  /* guest pc: of the next instruction outside of regions; inside, of the current one wherever somebody may look
+                                 * (an access, a helper, a callout), else possibly of an earlier one */
   volatile uint32_t interrupt;  /* non-zero: leave at the next region exit or back-edge (signals, baton, requests) */
   volatile uint32_t stop;       /* non-zero: a hook asked to stop; tested by stop_if_asked */
   int64_t budget;               /* instructions left before the budget operation leaves (scheduler, stop counts) */
