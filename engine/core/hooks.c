@@ -137,6 +137,12 @@ static int call(CoreThread *t, KitHook *h, KitEvent *ev) {
 
 static bool overlaps(uint64_t a, uint64_t an, uint64_t b, uint64_t bn) { return !bn || (a < b + bn && b < a + an); }
 
+static bool marked(CorePlane *p, uint64_t addr, uint64_t size) {
+  uint64_t where;
+  uint8_t value;
+  return core_plane_find(p, addr, size, &where, &value);
+}
+
 /* Filters for events raised from C. */
 static bool matches(KitHook *h, const KitEvent *ev) {
   const KitFilter *f = &h->spec.filter;
@@ -148,9 +154,7 @@ static bool matches(KitHook *h, const KitEvent *ev) {
     if (!overlaps(ev->access.addr, ev->access.size, f->addr, f->addr_len)) return false;
     if (f->size_min && ev->access.size < f->size_min) return false;
     if (f->size_max && ev->access.size > f->size_max) return false;
-    uint64_t where;
-    uint8_t value;
-    if (h->plane && !core_plane_find(h->plane, ev->access.addr, ev->access.size, &where, &value)) return false;
+    if (h->plane && !marked(h->plane, ev->access.addr, ev->access.size)) return false;
     break;
   case KIT_EV_MAP: case KIT_EV_UNMAP: case KIT_EV_PROTECT:
     if (!overlaps(ev->map.addr, ev->map.len, f->addr, f->addr_len)) return false;
@@ -231,6 +235,7 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
   KitHook *h = out->owner;
   CoreThread *t = s->thread;
   if (h->dead || (t->skip_exec_pc == out->pc && t->skip_sites >> site->site & 1)) return 0;
+  if (h->plane && !core_plane_ir(h->plane)->window && !marked(h->plane, a, size)) return 0;
   KitEvent ev = {.kind = h->spec.event, .tid = t->tid, .pc = out->pc};
   KitInsn insn;
   switch ((CoreSiteKind)site->site) {
@@ -273,7 +278,8 @@ static void hook_emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   IrRef b = s->kind == SITE_BRANCH ? (s->taken ? s->taken : core_emit_imm(w, 1)) : 0;
   IrRef zero = !a || !b ? core_emit_imm(w, 0) : 0;
   IrRef cond = core_emit_filter(w, &h->spec.filter, s, &h->nth);
-  if (h->plane) cond = core_emit(w, IR_plane_test, s->addr, (IrRef)s->size, 0, (uint64_t)(uintptr_t)core_plane_ir(h->plane));
+  if (h->plane && core_plane_ir(h->plane)->window) /* else the callout looks itself */
+    cond = core_emit(w, IR_plane_test, s->addr, (IrRef)s->size, 0, (uint64_t)(uintptr_t)core_plane_ir(h->plane));
   uint32_t g = core_guard_begin(w, cond);
   IrRef v = core_emit(w, IR_callout, a ? a : zero, b ? b : zero, (IrRef)s->size, (uint64_t)(uintptr_t)&site->out);
   if (s->kind == SITE_ACCESS) core_emit(w, IR_trap_if, v, IR_FAULT_DENIED, a, 0);

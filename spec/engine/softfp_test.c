@@ -1,5 +1,6 @@
 /* base/softfp against the host's FPU in the four rounding modes it has, and RMM against exact integer arithmetic on the results of
  * the others: RMM differs from RNE only at ties, where it is the one of RDN and RUP that lies away from zero. */
+#pragma GCC optimize("rounding-math")
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>
