@@ -8,7 +8,7 @@
 --   links   {"static", "dyn"} (default), or fewer; "pie" for assembly guests
 --   arch    list of architectures (default every one)
 --   stable  false: instruction counts, addresses or interleaving differ from run to run
---   qemu    a sentence: how and why qemu-user differs, when it is not to be compared
+--   qemu    a sentence: how qemu-user differs from the kernel; a native build is the judge then
 --   insns   instructions retired (by hand, or by qemu-riscv64 -singlestep -d nochain,exec)
 --   tags    set of what it exercises, to choose from: threads, fork, signals, files, memory, fp, slow ...
 local M = {}
