@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 
+#include "base/softfp.h"
 #include "ir_test.h"
 
 #define REGS 12 /* few, so that they are overwritten often */
@@ -12,7 +13,7 @@
 #define BASE 0x1000
 
 typedef struct World {
-  uint64_t regs[REGS], fp_flags, pc, insns, taken;
+  uint64_t regs[REGS], fp_flags, fp_rm, pc, insns, taken;
   uint8_t mem[MEM];
   uint64_t trail; /* hash of all that observers saw, in order */
   int kind, detail, block;
@@ -81,6 +82,21 @@ static IrRef pure(Gen *g) {
   }
 }
 
+/* Rounding with the dynamic mode; flags and mode are read and written as registers. */
+static void floating(Gen *g) {
+  static const IrOpcode codes[] = {IR_fadd64, IR_fmul64, IR_fdiv64};
+  IrRef x = value(g), y = value(g);
+  keep(g, ir_emit(g->b, codes[pick(g, 3)], x, y, 0, 7));
+  if (!pick(g, 3)) keep(g, ir_emit(g->b, IR_get, 0, 0, 0, offsetof(IrState, fp_flags)));
+}
+
+static void put_floating(Gen *g) {
+  bool rm = pick(g, 2);
+  IrRef v = value(g), m = ir_imm(g->b, rm ? 3 : 31);
+  v = keep(g, ir_emit(g->b, IR_and, v, m, 0, 0));
+  ir_emit(g->b, IR_put, v, 0, 0, rm ? offsetof(IrState, fp_rm) : offsetof(IrState, fp_flags));
+}
+
 /* An address in mem, now and then beyond it. */
 static IrRef address(Gen *g) {
   IrRef off =
@@ -123,6 +139,7 @@ static void instruction(Gen *g, uint64_t pc, IrBranch branch) {
   if (!pick(g, 3)) g->n = 0; /* else values of earlier instructions stay in use */
   instrument(g);
   for (unsigned i = pick(g, 3); i > 0; i--) pure(g);
+  if (!pick(g, 5)) floating(g);
   if (!pick(g, 12)) trap_maybe(g);
   if (!pick(g, 4)) memory_access(g);
   for (unsigned i = pick(g, 3); i > 0; i--) pure(g);
@@ -131,6 +148,7 @@ static void instruction(Gen *g, uint64_t pc, IrBranch branch) {
   for (unsigned i = pick(g, 3); i > 0; i--) {
     ir_emit(b, IR_put, value(g), 0, 0, TEST_REG(pick(g, REGS)));
     if (!pick(g, 3)) pure(g);
+    if (!pick(g, 6)) put_floating(g);
   }
 }
 
@@ -174,7 +192,20 @@ static IrRegion *generate(IrBuilder *b, uint64_t seed) {
 
 /* ---- the naive evaluator --------------------------------------------------------------------- */
 
-static uint64_t *reg_of(World *w, uint64_t offset) { return &w->regs[(offset - TEST_REG(0)) / 8]; }
+static uint64_t *reg_of(World *w, uint64_t offset) {
+  if (offset == offsetof(IrState, fp_flags)) return &w->fp_flags;
+  if (offset == offsetof(IrState, fp_rm)) return &w->fp_rm;
+  return &w->regs[(offset - TEST_REG(0)) / 8];
+}
+
+static uint64_t naive_fp(World *w, IrOpcode code, uint64_t a, uint64_t b) {
+  SoftFp fp = {.rm = (uint8_t)w->fp_rm};
+  uint64_t v = code == IR_fadd64   ? softfp_add64(&fp, a, b)
+               : code == IR_fmul64 ? softfp_mul64(&fp, a, b)
+                                   : softfp_div64(&fp, a, b);
+  w->fp_flags |= fp.flags;
+  return v;
+}
 
 /* Guest memory of the evaluator: true if the access is good. */
 static bool naive_access(World *w, const IrOp *op, uint64_t *v) {
@@ -220,6 +251,7 @@ static bool naive_op(World *w, const IrRegion *r, const IrBlock *b, uint32_t k, 
     if (!naive_access(w, op, v)) return leave(w, -1, 0, *pc), false;
     return v[k] = w->address, true;
   }
+  if (info->flags & IR_FPENV) return v[k] = naive_fp(w, (IrOpcode)op->code, A, v[op->b]), true;
   switch (op->code) {
   case IR_get: v[k] = *reg_of(w, op->imm); break;
   case IR_put: *reg_of(w, op->imm) = A; break;
@@ -315,6 +347,8 @@ static void interpret(World *w, IrRegion *r) {
   w->insns = *ir_counter(s, 0);
   w->taken = *ir_counter(s, counter_slot);
   memcpy(w->regs, test_reg(s, 0), sizeof w->regs);
+  w->fp_flags = s->fp_flags;
+  w->fp_rm = s->fp_rm;
   memcpy(w->mem, mem, MEM);
 }
 
@@ -322,7 +356,8 @@ static void interpret(World *w, IrRegion *r) {
 
 static bool same(const World *a, const World *b, bool fault_address_too) {
   return !memcmp(a->regs, b->regs, sizeof a->regs) && !memcmp(a->mem, b->mem, MEM) &&
-         a->pc == b->pc && a->insns == b->insns && a->taken == b->taken && a->trail == b->trail &&
+         a->pc == b->pc && a->fp_flags == b->fp_flags && a->fp_rm == b->fp_rm &&
+         a->insns == b->insns && a->taken == b->taken && a->trail == b->trail &&
          a->kind == b->kind && a->detail == b->detail && a->block == b->block &&
          (!fault_address_too || a->address == b->address);
 }

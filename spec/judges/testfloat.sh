@@ -3,6 +3,7 @@
 #   testfloat.sh build                  $BUILD/judges/testfloat_gen, with SoftFloat's RISC-V rules
 #   testfloat.sh cases full [NAME]      prints TestFloat's cases at level 1, for fp_judge: all functions,
 #                                       or those that NAME (a regular expression) fits
+#                                       ("-v NAME": all others)
 #   testfloat.sh cases quick [NAME]     some 2000 evenly chosen ones of each function and rounding mode
 set -eu
 build=$(cd "${BUILD:-build}" && pwd)
@@ -17,7 +18,9 @@ if [ "$1" = build ]; then
   exit
 fi
 
-size=$2 wanted=${3:-.}
+size=$2
+shift 2
+[ $# -gt 0 ] || set -- .
 # Each function that riscv64 has an instruction for (it has no signaling eq and no quiet le and lt),
 # and whether rounding modes make a difference to it (riscv64's frm numbers).
 functions() {
@@ -29,11 +32,10 @@ functions() {
   echo f64_to_f32 0 1 2 3 4
   echo f32_to_f64 0
 }
-set -- -rnear_even -rminMag -rmin -rmax -rnear_maxMag
-functions | grep -E -- "$wanted" | while read -r function modes; do
+functions | grep -E "$@" | while read -r function modes; do
   for mode in $modes; do
     echo "= $function $mode"
-    eval "rounding=\${$((mode + 1))}"
+    case $mode in 0) rounding=-rnear_even ;; 1) rounding=-rminMag ;; 2) rounding=-rmin ;; 3) rounding=-rmax ;; 4) rounding=-rnear_maxMag ;; esac
     stride=1 exact=
     if [ "$size" = quick ]; then
       case $function in *_mulAdd) stride=3001 ;; *_to_* | *_sqrt) ;; *) stride=23 ;; esac
