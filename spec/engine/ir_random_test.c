@@ -91,10 +91,13 @@ static void floating(Gen *g) {
 }
 
 static void put_floating(Gen *g) {
-  bool rm = pick(g, 2);
-  IrRef v = value(g), m = ir_imm(g->b, rm ? 3 : 31);
-  v = keep(g, ir_emit(g->b, IR_and, v, m, 0, 0));
-  ir_emit(g->b, IR_put, v, 0, 0, rm ? offsetof(IrState, fp_rm) : offsetof(IrState, fp_flags));
+  IrRef v = value(g);
+  if (pick(g, 2)) {
+    ir_emit(g->b, IR_put, v, 0, 0, offsetof(IrState, fp_flags)); /* any bits will do */
+  } else {
+    v = ir_emit(g->b, IR_and, v, ir_imm(g->b, 3), 0, 0);
+    ir_emit(g->b, IR_put, v, 0, 0, offsetof(IrState, fp_rm));
+  }
 }
 
 /* An address in mem, now and then beyond it. */
