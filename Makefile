@@ -54,7 +54,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 # ---- setting up: what is missing from Debian's packages ----
 PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
             qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross binutils-riscv64-linux-gnu \
-            gcc-12-source csmith libcsmith-dev tcl xz-utils bzip2 strace procps
+            libc6-dev gcc-12-source csmith libcsmith-dev tcl xz-utils bzip2 strace procps
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 deps:
 	@missing=""; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \

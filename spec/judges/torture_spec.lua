@@ -21,6 +21,8 @@ local function run_level(stride, opt)
   io.stderr:write(("c-torture %s: of %d files, %d do not compile, %d fail under qemu, %d have to pass\n"):format(opt,
     files, verdicts.nocompile, verdicts.fail, verdicts.pass))
   assert(verdicts.pass > files * 0.95, "too few programs to judge by")
+  local control = support.run(support.guest("rv64/exitcode", {"42", "_exit"}))
+  assert(control.status == 42, "exit statuses do not come through: " .. support.describe(control))
   local wrong = {}
   for i, run in ipairs(support.run_all(commands)) do
     if run.status ~= 0 then wrong[#wrong + 1] = names[i] .. ": " .. support.describe(run) end
@@ -29,6 +31,7 @@ local function run_level(stride, opt)
 end
 
 describe("c-torture", function()
+  setup(function() support.make("guests") end)
   it("passes where qemu-user passes: every third file at -O2", function() run_level(3, "-O2") end)
   for _, opt in ipairs {"-O2", "-O0", "-O3"} do
     it("passes where qemu-user passes: all at " .. opt .. " #verify", function() run_level(1, opt) end)
