@@ -1,15 +1,22 @@
 /* Software floating point: IEEE 754 binary32 and binary64 on bit patterns, in portable integer C.
  *
- * This is the reference that the interpreter's operations and the JIT's cold paths use. Nothing depends on the host's
- * floating point (sqrt uses it for a first guess only, which is then corrected exactly).
+ * This is the reference that the interpreter's operations and the JIT's cold paths use. Nothing
+ * touches the host's floating point: neither its rounding mode nor its flags matter, and both stay
+ * as they are.
  *
  *   SoftFp fp = {.rm = SOFTFP_RNE};
  *   uint32_t three = softfp_add32(&fp, 0x3f800000, 0x40000000);   // 1.0f + 2.0f
  *   if (fp.flags & SOFTFP_NX) ...                                 // flags accrue
  *
- * Rounding modes and flags are numbered as RISC-V's fcsr has them. NaN results are the canonical NaN (RISC-V, unprivileged ISA 11.3);
- * tininess is detected after rounding. Conversions to integers saturate as RISC-V says: NaN and +big give the maximum, -big the
- * minimum, with NV and without NX. */
+ * Rounding modes and flags are numbered as RISC-V's fcsr has them. What a NaN result looks like is
+ * a policy of the context; the canonical NaN is the one there is so far (RISC-V, unprivileged
+ * ISA 11.3). The rest is RISC-V's too: tininess is detected after rounding; infinity times zero
+ * plus a quiet NaN is invalid; conversions to integers saturate (NaN and +big give the maximum,
+ * -big the minimum, with NV and without NX). fma(-a, b, c) and the like are the caller's: it flips
+ * sign bits of the operands.
+ *
+ * Costs, in ns on the machine of 2026 that this was written on: comparisons 2, conversions 2 to 5,
+ * add and mul 5, div 5 (f32) or 9 (f64), fma 11, sqrt 14 (`softfp_test time` measures them). */
 #ifndef BASE_SOFTFP_H
 #define BASE_SOFTFP_H
 
