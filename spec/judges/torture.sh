@@ -12,7 +12,7 @@ self=$(realpath "$0")
 
 # The options that a test asks for in its dg- comments, where they do not depend on a target.
 options() {
-  sed -n -e 's/.*{ *dg-options *"\([^"]*\)" *}.*/\1/p' -e 's/.*{ *dg-additional-options *"\([^"]*\)" *}.*/\1/p' "$1" |
+  sed -n -E 's/.*\{ *dg-(additional-)?options *["{]([^"}]*)["}] *\}.*/\2/p' "$1" |
     tr '\n' ' '
 }
 
