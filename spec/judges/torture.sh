@@ -12,8 +12,7 @@ self=$(realpath "$0")
 
 # The options that a test asks for in its dg- comments, where they do not depend on a target.
 options() {
-  sed -n -E 's/.*\{ *dg-(additional-)?options *["{]([^"}]*)["}] *\}.*/\2/p' "$1" |
-    tr '\n' ' '
+  sed -n -E 's/.*\{ *dg-(additional-)?options *(\{ *)?"([^"]*)" *\}.*/\3/p' "$1" | tr '\n' ' '
 }
 
 one() {

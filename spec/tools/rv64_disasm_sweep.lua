@@ -18,15 +18,20 @@ local function sh(format, ...)
   assert(os.execute(command), command)
 end
 
--- Calls f(address, encoding, text) for each instruction of an objdump listing. Symbols and comments are
--- taken off the text; so is the padding of its columns.
+-- Symbols and comments are taken off; so is the padding of columns, and the 0x of a branch target (which is
+-- there only where the file has no symbols).
+local function plain(text)
+  text = text:gsub("%s*#.*", ""):gsub("%s*<[^>]*>", ""):gsub("%s+$", "")
+  if text:find("^[bj]") then text = text:gsub("0x(%x+)$", "%1") end
+  return text
+end
+
+-- Calls f(address, encoding, text) for each instruction of an objdump listing.
 local function each_instruction(path, f)
   for line in io.lines(path) do
     local address, encoding, text = line:match("^%s*(%x+):\t(%x+)%s+\t(.*)$")
     if not address then address, encoding, text = line:match("^%s*(%x+):\t(%x+)%s+(%.%dbyte.*)$") end
-    if address then
-      f(address, encoding, (text:gsub("%s*#.*", ""):gsub("%s*<[^>]*>", ""):gsub("%s+$", "")))
-    end
+    if address then f(address, encoding, plain(text)) end
   end
 end
 
