@@ -17,6 +17,7 @@ const Guest *guest_for_machine(uint16_t elf_machine) {
 
 int guest_find_reg(const Guest *g, const char *name) {
   for (uint32_t i = 0; i < g->n_regs; i++)
-    if (!strcmp(g->regs[i].name, name) || (g->regs[i].alias && !strcmp(g->regs[i].alias, name))) return (int)i;
+    if (!strcmp(g->regs[i].name, name) || (g->regs[i].alias && !strcmp(g->regs[i].alias, name)))
+      return (int)i;
   return !strcmp(name, "fp") ? g->abi.fp : -1;
 }

@@ -1,8 +1,8 @@
 /* The disassembler's side of the sweep against objdump (rv64_disasm_spec.lua).
  *
- *   rv64_disasm encodings SEED N   writes encodings: every compressed one, N random ones of each 32-bit row, every row with each
- *                                  fixed bit flipped, 64 N random words
- *   rv64_disasm list               reads lines "address encoding" (hex), writes "address encoding text"
+ *   rv64_disasm encodings SEED N   writes encodings: every compressed one, N random ones of each
+ * 32-bit row, every row with each fixed bit flipped, 64 N random words rv64_disasm list reads lines
+ * "address encoding" (hex), writes "address encoding text"
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "rv64_gen.h"
 
 static void emit(uint32_t raw, size_t len) {
-  /* Longer encodings than 32 bits exist (opcode bits 4..2 all ones); objdump takes their length from there. */
+  /* Longer encodings than 32 bits exist (opcode bits 4..2 all ones); objdump takes their length
+   * from there. */
   if (len == 4 && (raw & 3) == 3 && (raw >> 2 & 7) != 7) fwrite(&raw, 4, 1, stdout);
   if (len == 2 && (raw & 3) != 3) fwrite(&raw, 2, 1, stdout);
 }
@@ -26,9 +27,12 @@ static void encodings(uint64_t seed, int n) {
     if (gen_length(bits) == 16) continue;
     for (int i = 0; i < n; i++) {
       uint32_t raw = gen_encode(&r, bits);
-      if (!gen_below(&r, 4)) raw = gen_set_field(bits, raw, 's', gen_below(&r, 4) ? 0 : 1); /* aliases hang on x0 and ra */
+      if (!gen_below(&r, 4))
+        raw =
+            gen_set_field(bits, raw, 's', gen_below(&r, 4) ? 0 : 1); /* aliases hang on x0 and ra */
       if (!gen_below(&r, 4)) raw = gen_set_field(bits, raw, 'd', gen_below(&r, 4) ? 0 : 1);
-      if (!gen_below(&r, 4)) raw = gen_set_field(bits, raw, 't', gen_below(&r, 2) ? 0 : (raw >> 15) & 31);
+      if (!gen_below(&r, 4))
+        raw = gen_set_field(bits, raw, 't', gen_below(&r, 2) ? 0 : (raw >> 15) & 31);
       if (!gen_below(&r, 4)) raw = gen_set_field(bits, raw, 'i', gen_below(&r, 4) - 1);
       emit(raw, 4);
     }
@@ -51,8 +55,11 @@ static void list(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc == 4 && !strcmp(argv[1], "encodings")) encodings(strtoull(argv[2], NULL, 0), atoi(argv[3]));
-  else if (argc == 2 && !strcmp(argv[1], "list")) list();
-  else return fprintf(stderr, "usage: rv64_disasm encodings SEED N | list\n"), 2;
+  if (argc == 4 && !strcmp(argv[1], "encodings"))
+    encodings(strtoull(argv[2], NULL, 0), atoi(argv[3]));
+  else if (argc == 2 && !strcmp(argv[1], "list"))
+    list();
+  else
+    return fprintf(stderr, "usage: rv64_disasm encodings SEED N | list\n"), 2;
   return 0;
 }

@@ -12,6 +12,8 @@ local divergences = require "spec.tools.rv64_divergences"
 local M = {}
 
 local OBJDUMP = "riscv64-linux-gnu-objdump"
+local BRANCHES = {}
+for name in ("beq bne blt bge bltu bgeu beqz bnez blez bgez bltz bgtz j jal"):gmatch("%w+") do BRANCHES[name] = true end
 
 local function sh(format, ...)
   local command = format:format(...)
@@ -22,7 +24,7 @@ end
 -- there only where the file has no symbols).
 local function plain(text)
   text = text:gsub("%s*#.*", ""):gsub("%s*<[^>]*>", ""):gsub("%s+$", "")
-  if text:find("^[bj]") then text = text:gsub("0x(%x+)$", "%1") end
+  if BRANCHES[text:match("^%w+")] then text = text:gsub("0x(%x+)$", "%1") end
   return text
 end
 

@@ -1,8 +1,10 @@
-/* Random instructions of the riscv64 table, for the sweeps: what the sweeps' host side (rv64_disasm.c, rv64_exec_host.c) and guest
- * side (rv64_exec_guest.c, which has no C library) share.
+/* Random instructions of the riscv64 table, for the sweeps: what the sweeps' host side
+ * (rv64_disasm.c, rv64_exec_host.c) and guest side (rv64_exec_guest.c, which has no C library)
+ * share.
  *
  *   GenRandom r = {seed};
- *   uint32_t raw = gen_encode(&r, gen_rows[7].bits);   // fields random, fixed bits as the row has them
+ *   uint32_t raw = gen_encode(&r, gen_rows[7].bits);   // fields random, fixed bits as the row has
+ * them
  */
 #ifndef RV64_GEN_H
 #define RV64_GEN_H
@@ -13,12 +15,12 @@
 
 typedef struct GenRow {
   const char *name, *bits, *ext, *operands; /* operands: the format, for compressed rows */
-  const char *base;                         /* the 32-bit row that a compressed one means, else name */
+  const char *base; /* the 32-bit row that a compressed one means, else name */
 } GenRow;
 
 static const GenRow gen_rows[] = {
 #define INSN(name, bits, ext, operands, branch) {#name, bits, #ext, operands, #name},
-#define COMPRESSED(name, bits, format, base) {#name, bits, "C", #format, #base},
+#define COMPRESSED(name, bits, format, base)    {#name, bits, "C", #format, #base},
 #include "guest/rv64/insns.def"
 };
 enum { GEN_ROWS = sizeof gen_rows / sizeof *gen_rows };
@@ -35,7 +37,9 @@ static inline uint64_t gen_random(GenRandom *r) {
   return z ^ z >> 31;
 }
 
-static inline uint32_t gen_below(GenRandom *r, uint32_t n) { return (uint32_t)((gen_random(r) >> 32) * n >> 32); }
+static inline uint32_t gen_below(GenRandom *r, uint32_t n) {
+  return (uint32_t)((gen_random(r) >> 32) * n >> 32);
+}
 
 static inline unsigned gen_length(const char *bits) { return bits[16] ? 32 : 16; }
 
@@ -66,7 +70,8 @@ static inline uint32_t gen_set_field(const char *bits, uint32_t raw, char letter
 
 static inline uint32_t gen_encode(GenRandom *r, const char *bits) {
   uint32_t raw = 0, noise = (uint32_t)gen_random(r);
-  for (unsigned i = 0; bits[i]; i++, noise = noise << 1 | noise >> 31) raw = raw << 1 | (bits[i] == '1' || (bits[i] != '0' && noise >> 31));
+  for (unsigned i = 0; bits[i]; i++, noise = noise << 1 | noise >> 31)
+    raw = raw << 1 | (bits[i] == '1' || (bits[i] != '0' && noise >> 31));
   return raw;
 }
 

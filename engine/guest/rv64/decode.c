@@ -1,21 +1,50 @@
-/* Decoding. The bit strings of insns.def become mask and value; rows are found through a table by the encoding's low bits.
- * Operands come from fixed places by major opcode (unprivileged ISA, chapter 24, "Base Instruction Formats"), or by format for compressed instructions. */
+/* Decoding. The bit strings of insns.def become mask and value; rows are found through a table by
+ * the encoding's low bits. Operands come from fixed places by major opcode (unprivileged ISA,
+ * chapter 24, "Base Instruction Formats"), or by format for compressed instructions. */
 #include <pthread.h>
 #include <string.h>
 
 #include "guest/rv64/rv64.h"
 
 typedef enum Rv64Format {
-  CNONE, CIW, CLD, CLW, CSD, CSW, CI, CI_NZ, CLI, CI16SP, CLUI, CSH, CBI, CA, CJ, CB, CSLLI, CLDSP, CLWSP_NZ, CLDSP_NZ, CJR, CMV, CJALR, CADD, CSDSP, CSWSP,
+  CNONE,
+  CIW,
+  CLD,
+  CLW,
+  CSD,
+  CSW,
+  CI,
+  CI_NZ,
+  CLI,
+  CI16SP,
+  CLUI,
+  CSH,
+  CBI,
+  CA,
+  CJ,
+  CB,
+  CSLLI,
+  CLDSP,
+  CLWSP_NZ,
+  CLDSP_NZ,
+  CJR,
+  CMV,
+  CJALR,
+  CADD,
+  CSDSP,
+  CSWSP,
 } Rv64Format;
 
 const Rv64Row rv64_rows[RV64_ROWS] = {
-#define INSN(name, bits, ext, operands, branch) [RV64_##name] = {#name, bits, #ext, operands, RV64_BR_##branch, 0, RV64_##name, rv64_lift_##name},
-#define COMPRESSED(name, bits, format, base) [RV64_##name] = {#name, bits, "C", NULL, 0, format, RV64_##base, rv64_lift_##base},
+#define INSN(name, bits, ext, operands, branch)                                                    \
+  [RV64_##name] = {#name, bits, #ext, operands, RV64_BR_##branch, 0, RV64_##name, rv64_lift_##name},
+#define COMPRESSED(name, bits, format, base)                                                       \
+  [RV64_##name] = {#name, bits, "C", NULL, 0, format, RV64_##base, rv64_lift_##base},
 #include "guest/rv64/insns.def"
 };
 
-/* ---- finding the row ------------------------------------------------------------------------------------------ */
+/* ---- finding the row
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct Entry {
   uint32_t mask, value;
@@ -23,11 +52,14 @@ typedef struct Entry {
   bool has_rm;
 } Entry;
 
-/* 32-bit rows by opcode (bits 6..2), compressed ones by quadrant and funct3: lists in table order, ended by mask 0. */
+/* 32-bit rows by opcode (bits 6..2), compressed ones by quadrant and funct3: lists in table order,
+ * ended by mask 0. */
 enum { BUCKETS = 32 + 32, BUCKET_MAX = 64 };
 static Entry buckets[BUCKETS][BUCKET_MAX];
 
-static uint32_t bucket_of(uint32_t raw) { return (raw & 3) == 3 ? raw >> 2 & 31 : 32 + ((raw & 3) << 3 | (raw >> 13 & 7)); }
+static uint32_t bucket_of(uint32_t raw) {
+  return (raw & 3) == 3 ? raw >> 2 & 31 : 32 + ((raw & 3) << 3 | (raw >> 13 & 7));
+}
 
 static void add_row(uint16_t id) {
   const char *bits = rv64_rows[id].bits;
@@ -59,13 +91,17 @@ static const Entry *find(uint32_t raw) {
   return NULL;
 }
 
-/* ---- operands --------------------------------------------------------------------------------------------------- */
+/* ---- operands
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* Bits [hi:lo] of raw, placed at `at`. */
 #define BITS(hi, lo, at) ((raw >> (lo) & ((1u << ((hi) - (lo) + 1)) - 1)) << (at))
 #define BIT(n, at)       BITS(n, n, at)
 
-static int64_t sign(uint32_t v, int bits) { return (int64_t)((uint64_t)v << (64 - bits)) >> (64 - bits); }
+static int64_t sign(uint32_t v, int bits) {
+  return (int64_t)((uint64_t)v << (64 - bits)) >> (64 - bits);
+}
 
 static void operands32(uint32_t raw, const char *ops, Rv64Args *a) {
   a->rd = BITS(11, 7, 0);
@@ -77,12 +113,18 @@ static void operands32(uint32_t raw, const char *ops, Rv64Args *a) {
   a->pred = BITS(27, 24, 0);
   a->succ = BITS(23, 20, 0);
   switch (raw >> 2 & 31) {
-  case 0x0d: case 0x05: a->imm = sign(raw & 0xfffff000, 32); break;                                             /* U */
-  case 0x1b: a->imm = sign(BIT(31, 20) | BITS(19, 12, 12) | BIT(20, 11) | BITS(30, 21, 1), 21); break;          /* J */
-  case 0x18: a->imm = sign(BIT(31, 12) | BIT(7, 11) | BITS(30, 25, 5) | BITS(11, 8, 1), 13); break;             /* B */
-  case 0x08: case 0x09: a->imm = sign(BITS(31, 25, 5) | BITS(11, 7, 0), 12); break;                             /* S */
-  case 0x1c: a->imm = BITS(31, 20, 0); break;                                                                   /* csr */
-  default: a->imm = sign(BITS(31, 20, 0), 12); break;                                                           /* I */
+  case 0x0d:
+  case 0x05: a->imm = sign(raw & 0xfffff000, 32); break; /* U */
+  case 0x1b:
+    a->imm = sign(BIT(31, 20) | BITS(19, 12, 12) | BIT(20, 11) | BITS(30, 21, 1), 21);
+    break; /* J */
+  case 0x18:
+    a->imm = sign(BIT(31, 12) | BIT(7, 11) | BITS(30, 25, 5) | BITS(11, 8, 1), 13);
+    break; /* B */
+  case 0x08:
+  case 0x09: a->imm = sign(BITS(31, 25, 5) | BITS(11, 7, 0), 12); break; /* S */
+  case 0x1c: a->imm = BITS(31, 20, 0); break;                            /* csr */
+  default: a->imm = sign(BITS(31, 20, 0), 12); break;                    /* I */
   }
   if (strchr(ops, '>')) a->imm = BITS(25, 20, 0); /* 5-bit shift amounts have a fixed 0 above */
 }
@@ -91,12 +133,19 @@ static void operands32(uint32_t raw, const char *ops, Rv64Args *a) {
 static uint32_t imm6(uint32_t raw) { return BIT(12, 5) | BITS(6, 2, 0); }
 static uint32_t imm_w(uint32_t raw) { return BITS(12, 10, 3) | BIT(6, 2) | BIT(5, 6); }
 static uint32_t imm_d(uint32_t raw) { return BITS(12, 10, 3) | BITS(6, 5, 6); }
-static int64_t imm_j(uint32_t raw) { return sign(BIT(12, 11) | BIT(11, 4) | BITS(10, 9, 8) | BIT(8, 10) | BIT(7, 6) | BIT(6, 7) | BITS(5, 3, 1) | BIT(2, 5), 12); }
-static int64_t imm_b(uint32_t raw) { return sign(BIT(12, 8) | BITS(11, 10, 3) | BITS(6, 5, 6) | BITS(4, 3, 1) | BIT(2, 5), 9); }
+static int64_t imm_j(uint32_t raw) {
+  return sign(BIT(12, 11) | BIT(11, 4) | BITS(10, 9, 8) | BIT(8, 10) | BIT(7, 6) | BIT(6, 7) |
+                  BITS(5, 3, 1) | BIT(2, 5),
+              12);
+}
+static int64_t imm_b(uint32_t raw) {
+  return sign(BIT(12, 8) | BITS(11, 10, 3) | BITS(6, 5, 6) | BITS(4, 3, 1) | BIT(2, 5), 9);
+}
 
 /* Fills the operands of the 32-bit instruction; false: a reserved encoding. */
 static bool operands16(uint32_t raw, Rv64Format format, Rv64Args *a) {
-  uint8_t rd = BITS(11, 7, 0), rs2 = BITS(6, 2, 0), rdp = 8 + BITS(4, 2, 0), rs1p = 8 + BITS(9, 7, 0);
+  uint8_t rd = BITS(11, 7, 0), rs2 = BITS(6, 2, 0), rdp = 8 + BITS(4, 2, 0),
+          rs1p = 8 + BITS(9, 7, 0);
   *a = (Rv64Args){.rd = rd, .rs1 = rd, .rs2 = rs2, .rm = RV64_RM_DYN};
   switch (format) {
   case CNONE: a->rd = a->rs1 = a->rs2 = 0; return true;
@@ -105,12 +154,14 @@ static bool operands16(uint32_t raw, Rv64Format format, Rv64Args *a) {
     a->rs1 = 2;
     a->imm = BITS(12, 11, 4) | BITS(10, 7, 6) | BIT(6, 2) | BIT(5, 3);
     return a->imm != 0;
-  case CLD: case CLW:
+  case CLD:
+  case CLW:
     a->rd = rdp;
     a->rs1 = rs1p;
     a->imm = format == CLW ? imm_w(raw) : imm_d(raw);
     return true;
-  case CSD: case CSW:
+  case CSD:
+  case CSW:
     a->rs1 = rs1p;
     a->rs2 = rdp;
     a->imm = format == CSW ? imm_w(raw) : imm_d(raw);
@@ -121,7 +172,9 @@ static bool operands16(uint32_t raw, Rv64Format format, Rv64Args *a) {
     a->rs1 = 0;
     a->imm = sign(imm6(raw), 6);
     return true;
-  case CI16SP: a->imm = sign(BIT(12, 9) | BIT(6, 4) | BIT(5, 6) | BITS(4, 3, 7) | BIT(2, 5), 10); return a->imm != 0;
+  case CI16SP:
+    a->imm = sign(BIT(12, 9) | BIT(6, 4) | BIT(5, 6) | BITS(4, 3, 7) | BIT(2, 5), 10);
+    return a->imm != 0;
   case CLUI: a->imm = sign(imm6(raw) << 12, 18); return a->imm != 0;
   case CSH:
     a->rd = a->rs1 = rs1p;
@@ -145,7 +198,8 @@ static bool operands16(uint32_t raw, Rv64Format format, Rv64Args *a) {
     a->imm = imm_b(raw);
     return true;
   case CSLLI: a->imm = imm6(raw); return true;
-  case CLDSP: case CLDSP_NZ:
+  case CLDSP:
+  case CLDSP_NZ:
     a->rs1 = 2;
     a->imm = BIT(12, 5) | BITS(6, 5, 3) | BITS(4, 2, 6);
     return format == CLDSP || rd != 0;
@@ -169,7 +223,9 @@ static bool operands16(uint32_t raw, Rv64Format format, Rv64Args *a) {
   return false;
 }
 
-/* ---- branches ----------------------------------------------------------------------------------------------------- */
+/* ---- branches
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static bool is_link(uint8_t reg) { return reg == 1 || reg == 5; }
 
@@ -185,7 +241,9 @@ static void set_branch(GuestInsn *out, const Rv64Args *a) {
     out->branch = is_link(a->rd) ? IR_BR_CALL : IR_BR_JUMP;
     out->target = out->pc + (uint64_t)a->imm;
     break;
-  case RV64_BR_JALR: out->branch = is_link(a->rd) ? IR_BR_CALL : is_link(a->rs1) ? IR_BR_RET : IR_BR_JUMP; break;
+  case RV64_BR_JALR:
+    out->branch = is_link(a->rd) ? IR_BR_CALL : is_link(a->rs1) ? IR_BR_RET : IR_BR_JUMP;
+    break;
   case RV64_BR_SYSCALL: out->branch = IR_BR_SYSCALL; break;
   case RV64_BR_TRAP: out->branch = IR_BR_TRAP; break;
   }

@@ -1,14 +1,18 @@
-/* A: load-reserved, store-conditional, atomic memory operations. All are sequentially consistent, whatever aq and rl say.
+/* A: load-reserved, store-conditional, atomic memory operations. All are sequentially consistent,
+ * whatever aq and rl say.
  *
- * The reservation is the address and value that the last lr saw. A store-conditional to that address is a compare-and-swap with that
- * value; any other one is a compare-and-swap that must fail, so that both make the same accesses. */
+ * The reservation is the address and value that the last lr saw. A store-conditional to that
+ * address is a compare-and-swap with that value; any other one is a compare-and-swap that must
+ * fail, so that both make the same accesses. */
 #include "guest/rv64/lift.h"
 
 static void require_aligned(IrBuilder *b, IrRef addr, unsigned size) {
   ir_emit(b, IR_trap_if, op2(b, IR_and, addr, ir_imm(b, size - 1)), IR_FAULT_MISALIGNED, addr, 0);
 }
 
-static IrRef widen(IrBuilder *b, IrRef v, unsigned size) { return size == 4 ? op1(b, IR_sext32, v) : v; }
+static IrRef widen(IrBuilder *b, IrRef v, unsigned size) {
+  return size == 4 ? op1(b, IR_sext32, v) : v;
+}
 
 static void load_reserved(IrBuilder *b, const Rv64Args *a, unsigned size) {
   IrRef addr = get_x(b, a->rs1);
@@ -44,8 +48,8 @@ static void amo(IrBuilder *b, const Rv64Args *a, IrOpcode op, unsigned size) {
   put_x(b, a->rd, widen(b, old, size));
 }
 
-#define AMO(name, op)                                  \
-  LIFT(name##_w) { amo(b, a, IR_##op##32, 4); }        \
+#define AMO(name, op)                                                                              \
+  LIFT(name##_w) { amo(b, a, IR_##op##32, 4); }                                                    \
   LIFT(name##_d) { amo(b, a, IR_##op##64, 8); }
 
 AMO(amoswap, swap)

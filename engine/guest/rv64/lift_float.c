@@ -1,4 +1,5 @@
-/* F and D. Singles are kept NaN-boxed: an operand that is not boxed reads as the canonical NaN (unprivileged ISA, 12.2). */
+/* F and D. Singles are kept NaN-boxed: an operand that is not boxed reads as the canonical NaN
+ * (unprivileged ISA, 12.2). */
 #include "guest/rv64/lift.h"
 
 static IrRef get_s(IrBuilder *b, uint8_t reg) { return op1(b, IR_unbox32, get_f(b, reg)); }
@@ -18,14 +19,14 @@ LIFT(fld) { put_f(b, a->rd, ir_emit(b, IR_ld64, get_x(b, a->rs1), 0, 0, (uint64_
 LIFT(fsw) { ir_emit(b, IR_st32, get_x(b, a->rs1), get_f(b, a->rs2), 0, (uint64_t)a->imm); }
 LIFT(fsd) { ir_emit(b, IR_st64, get_x(b, a->rs1), get_f(b, a->rs2), 0, (uint64_t)a->imm); }
 
-#define ARITHMETIC(name, op)                                                                                           \
-  LIFT(name##_s) {                                                                                                     \
-    uint64_t rm = rounding(b, a);                                                                                      \
-    put_s(b, a->rd, ir_emit(b, IR_##op##32, get_s(b, a->rs1), get_s(b, a->rs2), 0, rm));                               \
-  }                                                                                                                    \
-  LIFT(name##_d) {                                                                                                     \
-    uint64_t rm = rounding(b, a);                                                                                      \
-    put_f(b, a->rd, ir_emit(b, IR_##op##64, get_f(b, a->rs1), get_f(b, a->rs2), 0, rm));                               \
+#define ARITHMETIC(name, op)                                                                       \
+  LIFT(name##_s) {                                                                                 \
+    uint64_t rm = rounding(b, a);                                                                  \
+    put_s(b, a->rd, ir_emit(b, IR_##op##32, get_s(b, a->rs1), get_s(b, a->rs2), 0, rm));           \
+  }                                                                                                \
+  LIFT(name##_d) {                                                                                 \
+    uint64_t rm = rounding(b, a);                                                                  \
+    put_f(b, a->rd, ir_emit(b, IR_##op##64, get_f(b, a->rs1), get_f(b, a->rs2), 0, rm));           \
   }
 
 ARITHMETIC(fadd, fadd)
@@ -43,7 +44,8 @@ LIFT(fsqrt_d) {
 }
 
 /* a*b+c with the signs of the product and of the addend flipped as asked. */
-static void fused(IrBuilder *b, const Rv64Args *a, bool single, bool negate_product, bool negate_addend) {
+static void fused(IrBuilder *b, const Rv64Args *a, bool single, bool negate_product,
+                  bool negate_addend) {
   uint64_t rm = rounding(b, a);
   IrRef x = single ? get_s(b, a->rs1) : get_f(b, a->rs1);
   IrRef y = single ? get_s(b, a->rs2) : get_f(b, a->rs2);
@@ -52,8 +54,10 @@ static void fused(IrBuilder *b, const Rv64Args *a, bool single, bool negate_prod
   if (negate_product) x = op2(b, IR_xor, x, sign);
   if (negate_addend) z = op2(b, IR_xor, z, sign);
   IrRef v = ir_emit(b, single ? IR_fma32 : IR_fma64, x, y, z, rm);
-  if (single) put_s(b, a->rd, v);
-  else put_f(b, a->rd, v);
+  if (single)
+    put_s(b, a->rd, v);
+  else
+    put_f(b, a->rd, v);
 }
 
 LIFT(fmadd_s) { fused(b, a, true, false, false); }
@@ -73,19 +77,19 @@ static IrRef inject(IrBuilder *b, IrRef x, IrRef y, uint64_t sign, char how) {
   return op2(b, IR_or, op2(b, IR_andn, x, mask), op2(b, IR_and, y, mask));
 }
 
-#define INJECT(name, how)                                                                                              \
-  LIFT(name##_s) { put_s(b, a->rd, inject(b, get_s(b, a->rs1), get_s(b, a->rs2), SIGN32, how)); }                      \
+#define INJECT(name, how)                                                                          \
+  LIFT(name##_s) { put_s(b, a->rd, inject(b, get_s(b, a->rs1), get_s(b, a->rs2), SIGN32, how)); }  \
   LIFT(name##_d) { put_f(b, a->rd, inject(b, get_f(b, a->rs1), get_f(b, a->rs2), SIGN64, how)); }
 
 INJECT(fsgnj, 'j')
 INJECT(fsgnjn, 'n')
 INJECT(fsgnjx, 'x')
 
-#define MINMAX(name)                                                                                                   \
-  LIFT(name##_s) { put_s(b, a->rd, op2(b, IR_##name##32, get_s(b, a->rs1), get_s(b, a->rs2))); }                       \
+#define MINMAX(name)                                                                               \
+  LIFT(name##_s) { put_s(b, a->rd, op2(b, IR_##name##32, get_s(b, a->rs1), get_s(b, a->rs2))); }   \
   LIFT(name##_d) { put_f(b, a->rd, op2(b, IR_##name##64, get_f(b, a->rs1), get_f(b, a->rs2))); }
-#define COMPARE(name)                                                                                                  \
-  LIFT(name##_s) { put_x(b, a->rd, op2(b, IR_##name##32, get_s(b, a->rs1), get_s(b, a->rs2))); }                       \
+#define COMPARE(name)                                                                              \
+  LIFT(name##_s) { put_x(b, a->rd, op2(b, IR_##name##32, get_s(b, a->rs1), get_s(b, a->rs2))); }   \
   LIFT(name##_d) { put_x(b, a->rd, op2(b, IR_##name##64, get_f(b, a->rs1), get_f(b, a->rs2))); }
 
 MINMAX(fmin)
@@ -97,7 +101,8 @@ COMPARE(fle)
 LIFT(fclass_s) { put_x(b, a->rd, op1(b, IR_fclass32, get_s(b, a->rs1))); }
 LIFT(fclass_d) { put_x(b, a->rd, op1(b, IR_fclass64, get_f(b, a->rs1))); }
 
-/* ---- moves and conversions --------------------------------------------------------------------------------------- */
+/* ---- moves and conversions
+ * --------------------------------------------------------------------------------------- */
 
 LIFT(fmv_x_w) { put_x(b, a->rd, op1(b, IR_sext32, get_f(b, a->rs1))); }
 LIFT(fmv_w_x) { put_s(b, a->rd, op1(b, IR_zext32, get_x(b, a->rs1))); }
@@ -105,10 +110,10 @@ LIFT(fmv_x_d) { put_x(b, a->rd, get_f(b, a->rs1)); }
 LIFT(fmv_d_x) { put_f(b, a->rd, get_x(b, a->rs1)); }
 
 /* To integers: 32-bit results, unsigned ones too, are sign-extended. */
-#define TO_INT(name, op, get, finish)                                                                                  \
-  LIFT(name) {                                                                                                         \
-    uint64_t rm = rounding(b, a);                                                                                      \
-    put_x(b, a->rd, finish(ir_emit(b, IR_##op, get(b, a->rs1), 0, 0, rm)));                                            \
+#define TO_INT(name, op, get, finish)                                                              \
+  LIFT(name) {                                                                                     \
+    uint64_t rm = rounding(b, a);                                                                  \
+    put_x(b, a->rd, finish(ir_emit(b, IR_##op, get(b, a->rs1), 0, 0, rm)));                        \
   }
 #define AS_IS(v) (v)
 #define SEXT(v)  op1(b, IR_sext32, v)
@@ -122,10 +127,10 @@ TO_INT(fcvt_wu_d, u32_f64, get_f, SEXT)
 TO_INT(fcvt_l_d, i64_f64, get_f, AS_IS)
 TO_INT(fcvt_lu_d, u64_f64, get_f, AS_IS)
 
-#define FROM(name, op, get, put)                                                                                       \
-  LIFT(name) {                                                                                                         \
-    uint64_t rm = rounding(b, a);                                                                                      \
-    put(b, a->rd, ir_emit(b, IR_##op, get(b, a->rs1), 0, 0, rm));                                                      \
+#define FROM(name, op, get, put)                                                                   \
+  LIFT(name) {                                                                                     \
+    uint64_t rm = rounding(b, a);                                                                  \
+    put(b, a->rd, ir_emit(b, IR_##op, get(b, a->rs1), 0, 0, rm));                                  \
   }
 
 FROM(fcvt_s_w, f32_i32, get_x, put_s)

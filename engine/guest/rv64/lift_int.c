@@ -2,11 +2,21 @@
 #include "guest/rv64/lift.h"
 
 /* rd = op(rs1, rs2), rd = op(rs1, imm), and the -w forms, whose 32-bit result is sign-extended. */
-#define BINARY(name, op)      LIFT(name) { put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2))); }
-#define IMMEDIATE(name, op)   LIFT(name) { put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), ir_imm(b, (uint64_t)a->imm))); }
-#define BINARY_W(name, op)    LIFT(name) { put_x(b, a->rd, op1(b, IR_sext32, op2(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2)))); }
-#define IMMEDIATE_W(name, op) LIFT(name) { put_x(b, a->rd, op1(b, IR_sext32, op2(b, IR_##op, get_x(b, a->rs1), ir_imm(b, (uint64_t)a->imm)))); }
-#define UNARY(name, op)       LIFT(name) { put_x(b, a->rd, op1(b, IR_##op, get_x(b, a->rs1))); }
+#define BINARY(name, op)                                                                           \
+  LIFT(name) { put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2))); }
+#define IMMEDIATE(name, op)                                                                        \
+  LIFT(name) { put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), ir_imm(b, (uint64_t)a->imm))); }
+#define BINARY_W(name, op)                                                                         \
+  LIFT(name) {                                                                                     \
+    put_x(b, a->rd, op1(b, IR_sext32, op2(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2))));       \
+  }
+#define IMMEDIATE_W(name, op)                                                                      \
+  LIFT(name) {                                                                                     \
+    put_x(b, a->rd,                                                                                \
+          op1(b, IR_sext32, op2(b, IR_##op, get_x(b, a->rs1), ir_imm(b, (uint64_t)a->imm))));      \
+  }
+#define UNARY(name, op)                                                                            \
+  LIFT(name) { put_x(b, a->rd, op1(b, IR_##op, get_x(b, a->rs1))); }
 
 LIFT(lui) { put_x(b, a->rd, ir_imm(b, (uint64_t)a->imm)); }
 LIFT(auipc) { put_x(b, a->rd, ir_imm(b, i->pc + (uint64_t)a->imm)); }
@@ -40,10 +50,14 @@ BINARY_W(sllw, shl32)
 BINARY_W(srlw, shr32)
 BINARY_W(sraw, sar32)
 
-/* ---- memory ------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -------------------------------------------------------------------------------------------------
+ */
 
-#define LOAD_X(name, op)  LIFT(name) { put_x(b, a->rd, ir_emit(b, IR_##op, get_x(b, a->rs1), 0, 0, (uint64_t)a->imm)); }
-#define STORE_X(name, op) LIFT(name) { ir_emit(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2), 0, (uint64_t)a->imm); }
+#define LOAD_X(name, op)                                                                           \
+  LIFT(name) { put_x(b, a->rd, ir_emit(b, IR_##op, get_x(b, a->rs1), 0, 0, (uint64_t)a->imm)); }
+#define STORE_X(name, op)                                                                          \
+  LIFT(name) { ir_emit(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2), 0, (uint64_t)a->imm); }
 
 LOAD_X(lb, ld8s)
 LOAD_X(lh, ld16s)
@@ -57,9 +71,13 @@ STORE_X(sh, st16)
 STORE_X(sw, st32)
 STORE_X(sd, st64)
 
-/* ---- control transfer --------------------------------------------------------------------------------------- */
+/* ---- control transfer
+ * --------------------------------------------------------------------------------------- */
 
-#define BRANCH(name, op) LIFT(name) { ir_br(b, op2(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2)), i->target, i->pc + i->len); }
+#define BRANCH(name, op)                                                                           \
+  LIFT(name) {                                                                                     \
+    ir_br(b, op2(b, IR_##op, get_x(b, a->rs1), get_x(b, a->rs2)), i->target, i->pc + i->len);      \
+  }
 
 BRANCH(beq, eq)
 BRANCH(bne, ne)
@@ -80,7 +98,9 @@ LIFT(jalr) {
   ir_jump_ind(b, target);
 }
 
-/* ---- M ---------------------------------------------------------------------------------------------------------- */
+/* ---- M
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 BINARY(mul, mul)
 BINARY(mulh, mulhs)
@@ -96,7 +116,9 @@ BINARY_W(divuw, divu32)
 BINARY_W(remw, rems32)
 BINARY_W(remuw, remu32)
 
-/* ---- Zba ---------------------------------------------------------------------------------------------------------- */
+/* ---- Zba
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 /* rd = rs2 + (rs1 << n), rs1 zero-extended from 32 bits if `word`. */
 static void shift_add(IrBuilder *b, const Rv64Args *a, unsigned n, bool word) {
@@ -113,9 +135,13 @@ LIFT(add_uw) { shift_add(b, a, 0, true); }
 LIFT(sh1add_uw) { shift_add(b, a, 1, true); }
 LIFT(sh2add_uw) { shift_add(b, a, 2, true); }
 LIFT(sh3add_uw) { shift_add(b, a, 3, true); }
-LIFT(slli_uw) { put_x(b, a->rd, op2(b, IR_shl, op1(b, IR_zext32, get_x(b, a->rs1)), ir_imm(b, (uint64_t)a->imm))); }
+LIFT(slli_uw) {
+  put_x(b, a->rd, op2(b, IR_shl, op1(b, IR_zext32, get_x(b, a->rs1)), ir_imm(b, (uint64_t)a->imm)));
+}
 
-/* ---- Zbb ---------------------------------------------------------------------------------------------------------- */
+/* ---- Zbb
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 BINARY(andn, andn)
 BINARY(orn, orn)
@@ -142,14 +168,21 @@ UNARY(zext_h, zext16)
 UNARY(orc_b, orcb)
 UNARY(rev8, bswap)
 
-/* ---- Zbs: the bit numbered by rs2 or the immediate, modulo 64 ------------------------------------------------------- */
+/* ---- Zbs: the bit numbered by rs2 or the immediate, modulo 64
+ * ------------------------------------------------------- */
 
 static IrRef bit_of(IrBuilder *b, IrRef n) { return op2(b, IR_shl, ir_imm(b, 1), n); }
-static IrRef bit_number(IrBuilder *b, const Rv64Args *a, bool imm) { return imm ? ir_imm(b, (uint64_t)a->imm) : get_x(b, a->rs2); }
+static IrRef bit_number(IrBuilder *b, const Rv64Args *a, bool imm) {
+  return imm ? ir_imm(b, (uint64_t)a->imm) : get_x(b, a->rs2);
+}
 
-#define BIT_OP(name, op)                                                                                               \
-  LIFT(name) { put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), bit_of(b, bit_number(b, a, false)))); }                \
-  LIFT(name##i) { put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), bit_of(b, bit_number(b, a, true)))); }
+#define BIT_OP(name, op)                                                                           \
+  LIFT(name) {                                                                                     \
+    put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), bit_of(b, bit_number(b, a, false))));        \
+  }                                                                                                \
+  LIFT(name##i) {                                                                                  \
+    put_x(b, a->rd, op2(b, IR_##op, get_x(b, a->rs1), bit_of(b, bit_number(b, a, true))));         \
+  }
 
 BIT_OP(bclr, andn)
 BIT_OP(binv, xor)

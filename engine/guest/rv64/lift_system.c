@@ -1,4 +1,5 @@
-/* Fences, environment calls, control and status registers. User mode has fflags, frm, fcsr and the read-only counters. */
+/* Fences, environment calls, control and status registers. User mode has fflags, frm, fcsr and the
+ * read-only counters. */
 #include <time.h>
 
 #include "guest/rv64/lift.h"
@@ -8,7 +9,14 @@ LIFT(fence_i) { ir_trap(b, IR_TRAP_FENCE_I, i->pc + i->len); }
 LIFT(ecall) { ir_trap(b, IR_TRAP_SYSCALL, i->pc + i->len); }
 LIFT(ebreak) { ir_trap(b, IR_TRAP_BREAKPOINT, i->pc + i->len); }
 
-enum { CSR_FFLAGS = 1, CSR_FRM = 2, CSR_FCSR = 3, CSR_CYCLE = 0xc00, CSR_TIME = 0xc01, CSR_INSTRET = 0xc02 };
+enum {
+  CSR_FFLAGS = 1,
+  CSR_FRM = 2,
+  CSR_FCSR = 3,
+  CSR_CYCLE = 0xc00,
+  CSR_TIME = 0xc01,
+  CSR_INSTRET = 0xc02
+};
 
 /* The retired count where it is kept, else nanoseconds, which move on at least. */
 static uint64_t read_counter(IrState *s, uint64_t csr, uint64_t unused) {
@@ -29,7 +37,8 @@ static IrRef read_csr(IrBuilder *b, int64_t csr) {
   IrRef rm = get_state(b, offsetof(IrState, fp_rm));
   if (csr == CSR_FRM) return rm;
   if (csr == CSR_FCSR) return op2(b, IR_or, flags, op2(b, IR_shl, rm, ir_imm(b, 5)));
-  return ir_emit(b, IR_call, ir_imm(b, (uint64_t)csr), ir_imm(b, 0), 0, (uint64_t)(uintptr_t)&counter_helper);
+  return ir_emit(b, IR_call, ir_imm(b, (uint64_t)csr), ir_imm(b, 0), 0,
+                 (uint64_t)(uintptr_t)&counter_helper);
 }
 
 static void write_csr(IrBuilder *b, int64_t csr, IrRef v) {
@@ -44,7 +53,8 @@ static void write_csr(IrBuilder *b, int64_t csr, IrRef v) {
 typedef enum Update { WRITE, SET, CLEAR } Update;
 
 /* rd = csr; csr = v, csr | v or csr & ~v. Setting or clearing with x0 (or 0) does not write. */
-static void access_csr(IrBuilder *b, const Rv64Args *a, const GuestInsn *i, Update update, IrRef v) {
+static void access_csr(IrBuilder *b, const Rv64Args *a, const GuestInsn *i, Update update,
+                       IrRef v) {
   bool writes = update == WRITE || a->rs1 != 0;
   bool counter = a->imm >= CSR_CYCLE && a->imm <= CSR_INSTRET;
   if (!(a->imm >= CSR_FFLAGS && a->imm <= CSR_FCSR) && !(counter && !writes)) {
@@ -53,7 +63,8 @@ static void access_csr(IrBuilder *b, const Rv64Args *a, const GuestInsn *i, Upda
     return;
   }
   IrRef old = read_csr(b, a->imm);
-  if (writes) write_csr(b, a->imm, update == WRITE ? v : op2(b, update == SET ? IR_or : IR_andn, old, v));
+  if (writes)
+    write_csr(b, a->imm, update == WRITE ? v : op2(b, update == SET ? IR_or : IR_andn, old, v));
   put_x(b, a->rd, old);
 }
 

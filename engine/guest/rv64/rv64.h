@@ -5,11 +5,12 @@
 #include "guest/guest.h"
 
 typedef struct Rv64State {
-  IrState ir; /* first */
-  uint64_t x[32]; /* x[0] stays 0 */
-  uint64_t f[32]; /* singles are NaN-boxed */
+  IrState ir;                 /* first */
+  uint64_t x[32];             /* x[0] stays 0 */
+  uint64_t f[32];             /* singles are NaN-boxed */
   uint64_t lr_addr, lr_value; /* reservation; ~0: none (no aligned address) */
-  uint64_t frm_invalid;       /* the dynamic rounding mode is 5, 6 or 7: instructions that use it are illegal */
+  uint64_t frm_invalid; /* the dynamic rounding mode is 5, 6 or 7: instructions that use it are
+                           illegal */
 } Rv64State;
 
 #define RV64_NO_RESERVATION UINT64_MAX
@@ -21,7 +22,9 @@ typedef struct Rv64Args {
 } Rv64Args;
 _Static_assert(sizeof(Rv64Args) <= sizeof((GuestInsn){0}.priv), "operands fit");
 
-static inline const Rv64Args *rv64_args(const GuestInsn *i) { return (const Rv64Args *)(const void *)i->priv; }
+static inline const Rv64Args *rv64_args(const GuestInsn *i) {
+  return (const Rv64Args *)(const void *)i->priv;
+}
 
 enum { RV64_RM_DYN = 7 };
 
@@ -36,7 +39,14 @@ typedef enum Rv64Id {
   RV64_ROWS
 } Rv64Id;
 
-typedef enum Rv64Branch { RV64_BR_NONE, RV64_BR_COND, RV64_BR_JAL, RV64_BR_JALR, RV64_BR_SYSCALL, RV64_BR_TRAP } Rv64Branch;
+typedef enum Rv64Branch {
+  RV64_BR_NONE,
+  RV64_BR_COND,
+  RV64_BR_JAL,
+  RV64_BR_JALR,
+  RV64_BR_SYSCALL,
+  RV64_BR_TRAP
+} Rv64Branch;
 
 typedef void Rv64Lifter(IrBuilder *b, const GuestInsn *i);
 

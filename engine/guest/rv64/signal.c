@@ -1,8 +1,9 @@
 /* Signal frames as Linux/riscv64 lays them out (arch/riscv/kernel/signal.c, struct rt_sigframe):
  *
  *   sp + 0     siginfo, 128 bytes
- *   sp + 128   ucontext: flags 8, link 8, stack {sp 8, flags 4, pad 4, size 8}, sigmask 8 and padding up to 128 bytes,
- *              (16-byte alignment), sigcontext: pc, x1..x31 (256 bytes), f0..f31 (256), fcsr 4, padding up to 528 */
+ *   sp + 128   ucontext: flags 8, link 8, stack {sp 8, flags 4, pad 4, size 8}, sigmask 8 and
+ * padding up to 128 bytes, (16-byte alignment), sigcontext: pc, x1..x31 (256 bytes), f0..f31 (256),
+ * fcsr 4, padding up to 528 */
 #include <string.h>
 
 #include "guest/rv64/rv64.h"
@@ -21,11 +22,17 @@ typedef struct SignalFrame {
   uint32_t fcsr;
   uint8_t fp_pad[528 - 256 - 4];
 } SignalFrame;
-_Static_assert(offsetof(SignalFrame, pc) == 128 + 176 && offsetof(SignalFrame, f) == 128 + 176 + 256, "kernel's layout");
+_Static_assert(offsetof(SignalFrame, pc) == 128 + 176 &&
+                   offsetof(SignalFrame, f) == 128 + 176 + 256,
+               "kernel's layout");
 
 bool rv64_signal_push(IrState *st, const GuestSignal *sig, const GuestMem *mem) {
   Rv64State *s = (Rv64State *)st;
-  SignalFrame f = {.ss_sp = sig->altstack_sp, .ss_flags = sig->altstack_flags, .ss_size = sig->altstack_size, .mask = sig->mask, .pc = st->pc};
+  SignalFrame f = {.ss_sp = sig->altstack_sp,
+                   .ss_flags = sig->altstack_flags,
+                   .ss_size = sig->altstack_size,
+                   .mask = sig->mask,
+                   .pc = st->pc};
   memcpy(f.siginfo, sig->siginfo, sizeof f.siginfo);
   memcpy(f.x, s->x + 1, sizeof f.x);
   memcpy(f.f, s->f, sizeof f.f);
