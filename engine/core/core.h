@@ -98,7 +98,8 @@ typedef struct CoreSched {
 
 typedef struct CoreImageRecord { /* loaded ELF file; os/ adds them, api/ and debug/ read them */
   KitImage pub;
-  void *debug; /* DebugImage, opened lazily by api/ */
+  void *debug;   /* DebugImage, opened lazily by api/ */
+  bool unloaded; /* unmapped by the guest */
 } CoreImageRecord;
 
 struct KitEmu {

@@ -1,0 +1,146 @@
+/* os/: Linux for the guest. The loader, the system calls (a table: syscall.def), signals, processes.
+ *
+ * core/ calls in through os_linux (struct CoreOs). A system call goes: os_syscall (dispatch.c) -> on_syscall_entry hooks -> the row's
+ * handler, or the generic pass to the host -> on_syscall_exit hooks -> result register. Guest pointers are host pointers, so passing a
+ * call on needs bounds, guest_prepare_write on what will be written, and translation of the few structs that differ (abi.h).
+ *
+ * Signals. The guest's blocked mask is the host thread's mask, so pending signals, queueing and process-directed delivery are the
+ * kernel's business. The host handler keeps one siginfo, blocks everything else, and asks the thread to leave translated code; os_deliver
+ * then builds the guest's frame and sets the mask of its handler. See signal.c. */
+#ifndef OS_OS_H
+#define OS_OS_H
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "core/core.h"
+
+#define OS_ERESTART (-512) /* internal: the call was interrupted before it did anything (ERESTARTSYS) */
+#define OS_SIGNALS  65
+
+typedef struct OsAction { /* rt_sigaction, host byte order */
+  uint64_t handler, flags, restorer, mask;
+} OsAction;
+
+typedef struct OsRow OsRow;
+
+typedef struct OsThread {
+  uint64_t mask;              /* guest's blocked set; mirrored into the host thread */
+  const OsRow *row;           /* of the system call being made */
+  bool pending;               /* a signal is waiting in `info` to be delivered */
+  siginfo_t info;
+  uint64_t alt_sp, alt_size;  /* sigaltstack */
+  uint32_t alt_flags;
+  bool has_saved_mask;        /* sigsuspend, ppoll: the mask to return to after the handler */
+  uint64_t saved_mask;
+  uint64_t clear_child_tid, robust_head;
+  /* The system call being made, for restarting. */
+  bool interrupted;           /* it returned EINTR because of a signal */
+  bool restartable;           /* by SA_RESTART */
+  uint64_t call_pc, call_a0;
+} OsThread;
+
+typedef struct OsProcess {
+  OsAction actions[OS_SIGNALS];
+  bool caught[OS_SIGNALS];     /* the engine's handler is installed */
+  struct rlimit nofile, stack; /* as the guest sees them */
+  int engine_fds[32];
+  uint32_t n_engine_fds;
+  uint64_t trampoline;         /* guest code that calls rt_sigreturn */
+  char *cmdline;               /* NUL-separated */
+  size_t cmdline_size;
+  uint8_t *auxv;
+  size_t auxv_size;
+  uint64_t stack_top;
+  bool vfork_child;            /* this process shares the parent's memory */
+  bool console_owns_sigint;
+  bool warned[600];            /* unknown system calls */
+} OsProcess;
+
+static inline OsThread *os_thread(CoreThread *t) { return t->os; }
+static inline OsProcess *os_process(Emu *emu) { return emu->os_data; }
+
+extern const CoreOs os_linux;
+
+/* loader.c: opens argv[0], makes the machine's first thread. Fails with a message in emu->error. */
+KitStatus os_load(Emu *emu, const char *const *argv, const char *const *envp);
+/* The ELF machine of the file, 0 if it is not a 64-bit little-endian ELF program. */
+uint16_t os_elf_machine(const char *path);
+/* image.c: a file was mapped executable; names its image. */
+void os_image_mapped(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, uint64_t offset, const char *guest_path);
+CoreImageRecord *os_image_add(Emu *emu, const char *path, const char *host_path, uint64_t low, uint64_t high, uint64_t bias);
+void os_images_unmapped(Emu *emu, CoreThread *t, uint64_t va, uint64_t len);
+/* stack.c: initial stack; returns the stack pointer, 0 if it does not fit. */
+typedef struct OsStackInfo {
+  const char *const *argv, *const *envp;
+  const char *execfn;
+  uint64_t entry, phdr, phent, phnum, interp_base;
+} OsStackInfo;
+uint64_t os_make_stack(Emu *emu, const OsStackInfo *info);
+
+/* path.c: the host's path for a guest's: the sysroot is tried first for absolute paths that exist there. The result is `path`
+ * itself or `buf`. */
+const char *os_host_path(const Emu *emu, const char *path, char *buf, size_t size);
+/* proc.c: files of /proc that show the guest's view. A descriptor, or -1: not one of them, -errno. */
+int os_proc_open(CoreThread *t, const char *path, int flags);
+/* The guest's program if the path is a link to it (/proc/self/exe), else NULL. */
+const char *os_proc_exe(CoreThread *t, const char *path);
+/* fd.c */
+bool os_is_engine_fd(const Emu *emu, int fd);
+
+/* dispatch.c */
+void os_syscall(CoreThread *t);
+/* Raw host call; -errno on failure. */
+int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f);
+/* A host call that may block: gives up the baton (if others could use it), is interrupted by signals (-EINTR or OS_ERESTART). */
+int64_t os_blocking(CoreThread *t, long nr, const long args[6]);
+
+/* signal.c */
+void os_signal_init(Emu *emu);
+void os_signal_close(Emu *emu);
+void os_signal_thread(CoreThread *t);    /* host mask of a new guest thread: call on it */
+void os_deliver(CoreThread *t);
+void os_fault(CoreThread *t, int signo, int code, uint64_t address);
+void os_set_mask(CoreThread *t, uint64_t mask);
+void os_kick(CoreThread *t);
+bool os_has_deliverable(CoreThread *t);
+void os_block_all(uint64_t *old);        /* host mask of the calling thread */
+void os_restore_mask(uint64_t old);
+
+/* process.c */
+void os_thread_exit(CoreThread *t);
+int os_host_tid(Emu *emu, int tid);      /* the main guest thread's id is the pid, its host thread has another */
+int64_t os_exec(CoreThread *t, const char *path, uint64_t argv, uint64_t envp);
+
+/* tables.c: what the rows say, parsed once. */
+typedef enum OsKind {
+  OSK_NONE, OSK_int, OSK_uint, OSK_hex, OSK_mode, OSK_sig, OSK_ptr, OSK_fd, OSK_dirfd, OSK_tid, OSK_path, OSK_pathnull, OSK_str, OSK_flags, OSK_enum,
+  OSK_in, OSK_out, OSK_outstr, OSK_outp, OSK_sin, OSK_sout, OSK_inout, OSK_iovi, OSK_iovo, OSK_msghdri, OSK_msghdro, OSK_sai, OSK_sao,
+  OSK_pollfds, OSK_epollevents, OSK_fdset, OSK_fdpair, OSK_sigset, OSK_sigsetout, OSK_waitstatus, OSK_argv, OSK_envp, OSK_ptrout, OS_KINDS
+} OsKind;
+
+typedef int64_t OsHandler(CoreThread *t, uint64_t a[6]);
+
+struct OsRow {
+  const char *name;
+  int16_t nr_generic, nr_x64;
+  OsHandler *handler;
+  const char *classes, *ret, *args;
+  /* parsed from args: */
+  bool parsed;
+  uint8_t n_args;
+  struct OsArg {
+    uint8_t kind;  /* OsKind */
+    int8_t len;    /* argument that holds the length, -1: none, -2: the result */
+    uint16_t size; /* of sin, sout, inout */
+  } arg[6];
+  KitSyscallInfo info;
+};
+
+OsRow *os_row(const Emu *emu, int nr); /* NULL: no such number */
+
+/* The handlers (one declaration a row; most rows share one). */
+#define SYSCALL(name, generic, x64, how, classes, ret, args) OsHandler how;
+#include "os/syscall.def"
+
+#endif
