@@ -37,6 +37,7 @@ typedef struct OsThread {
   /* The system call being made, for restarting. */
   bool interrupted;           /* it returned EINTR because of a signal */
   bool restartable;           /* by SA_RESTART */
+  bool no_result;             /* sigreturn: leave the result register alone */
   uint64_t call_pc, call_a0;
 } OsThread;
 

@@ -1,0 +1,240 @@
+/* The one door for system calls: hooks, the row's handler, the result; and the generic passing of a call to the host. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <limits.h>
+
+#include "os/os.h"
+
+#define MAX_IOV 1024
+
+int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f) {
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  long ret;
+  __asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+  return ret;
+}
+
+/* ---- a call that a signal may interrupt ------------------------------------------------------------------------ */
+
+/* A signal that comes after the last look at `interrupt` but before the kernel has the call would be lost until the call returns. So the
+ * host's handler looks whether it interrupted [os_safe_start, os_safe_end) and sends the thread to os_safe_abort (signal.c). */
+__asm__(".text\n"
+        ".globl os_safe_call, os_safe_start, os_safe_end, os_safe_abort\n"
+        ".hidden os_safe_call, os_safe_start, os_safe_end, os_safe_abort\n"
+        ".type os_safe_call, @function\n"
+        "os_safe_call:\n" /* rdi: &interrupt, rsi: number, rdx: arguments */
+        "  mov %rdx, %rcx\n"
+        "  mov %rdi, %r11\n"
+        "  mov %rsi, %rax\n"
+        "  mov 0(%rcx), %rdi\n"
+        "  mov 8(%rcx), %rsi\n"
+        "  mov 16(%rcx), %rdx\n"
+        "  mov 24(%rcx), %r10\n"
+        "  mov 32(%rcx), %r8\n"
+        "  mov 40(%rcx), %r9\n"
+        "os_safe_start:\n"
+        "  cmpl $0, (%r11)\n"
+        "  jne os_safe_abort\n"
+        "  syscall\n"
+        "os_safe_end:\n"
+        "  ret\n"
+        "os_safe_abort:\n"
+        "  mov $-512, %rax\n"
+        "  ret\n"
+        ".size os_safe_call, . - os_safe_call\n");
+int64_t os_safe_call(const volatile uint32_t *interrupt, long nr, const long args[6]) __attribute__((visibility("hidden")));
+
+int64_t os_blocking(CoreThread *t, long nr, const long args[6]) {
+  bool shared = t->emu->n_threads > 1 || !t->emu->is_child; /* the controller may want to stop us */
+  if (shared) core_block_begin(t);
+  int64_t r = os_safe_call(&t->state->interrupt, nr, args);
+  if (shared) core_block_end(t);
+  return r;
+}
+
+/* ---- passing a call on --------------------------------------------------------------------------------------------- */
+
+static int check_fd(CoreThread *t, uint64_t fd) { return os_is_engine_fd(t->emu, (int)fd) ? -EBADF : 0; }
+
+/* An optional buffer that the call reads or writes. */
+static int check_in(CoreThread *t, uint64_t va, uint64_t n) { return va && n ? guest_prepare_read(t->emu, t, va, n) : 0; }
+static int check_out(CoreThread *t, uint64_t va, uint64_t n) { return va && n ? guest_prepare_write(t->emu, t, va, n) : 0; }
+
+static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
+  if (n > MAX_IOV) return -EINVAL;
+  int err = check_in(t, va, n * sizeof(struct iovec));
+  const struct iovec *iov = (const struct iovec *)(uintptr_t)va;
+  for (uint64_t i = 0; !err && i < n; i++) {
+    uint64_t base = (uint64_t)(uintptr_t)iov[i].iov_base;
+    err = write ? check_out(t, base, iov[i].iov_len) : check_in(t, base, iov[i].iov_len);
+  }
+  return err;
+}
+
+static int check_msghdr(CoreThread *t, uint64_t va, bool write) {
+  int err = write ? check_out(t, va, sizeof(struct msghdr)) : check_in(t, va, sizeof(struct msghdr));
+  const struct msghdr *m = (const struct msghdr *)(uintptr_t)va;
+  if (err || !va) return err ? err : -EFAULT;
+  err = check_iov(t, (uint64_t)(uintptr_t)m->msg_iov, m->msg_iovlen, write);
+  if (!err) err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_name, m->msg_namelen);
+  if (!err) err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_control, m->msg_controllen);
+  return err;
+}
+
+/* Length of a buffer argument; what the kernel would refuse anyway is left to it. */
+static uint64_t buffer_len(const OsRow *row, int i, const uint64_t a[6], bool indirect) {
+  int len = row->arg[i].len;
+  if (len == -2) len = i + 1; /* the result says how much; the argument behind says how much at most */
+  uint64_t n = len >= 0 ? a[len] : 0;
+  if (!indirect) return n > INT_MAX ? INT_MAX : n;
+  if (!n) return 0;
+  return *(const uint32_t *)(uintptr_t)n; /* checked: it is an inout argument */
+}
+
+typedef char PathBuf[PATH_MAX + 64];
+
+static int check_path(CoreThread *t, uint64_t *arg, char *buf, size_t size, bool translate) {
+  size_t len;
+  const char *s = guest_string(t->emu, t, *arg, &len);
+  if (!s) return -EFAULT;
+  if (translate) *arg = (uint64_t)(uintptr_t)os_host_path(t->emu, s, buf, size);
+  return 0;
+}
+
+static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], const uint64_t a[6], PathBuf buf) {
+  uint64_t v = a[i], n;
+  switch ((OsKind)row->arg[i].kind) {
+  case OSK_fd: case OSK_dirfd: return check_fd(t, v);
+  case OSK_tid: h[i] = (uint64_t)os_host_tid(t->emu, (int)v); return 0;
+  case OSK_pathnull: if (!v) return 0; __attribute__((fallthrough));
+  case OSK_path: return check_path(t, &h[i], buf, sizeof(PathBuf), true);
+  case OSK_str: return check_path(t, &h[i], buf, sizeof(PathBuf), false);
+  case OSK_in: case OSK_sai: return check_in(t, v, buffer_len(row, i, a, false));
+  case OSK_out: case OSK_outstr: {
+    n = buffer_len(row, i, a, false);
+    return n && !v ? -EFAULT : check_out(t, v, n);
+  }
+  case OSK_inout: return check_out(t, v, row->arg[i].size);
+  case OSK_sao: case OSK_outp: /* its length argument comes later but must be readable now */
+    if (v && row->arg[i].len >= 0 && check_in(t, a[row->arg[i].len], 4)) return -EFAULT;
+    return v ? check_out(t, v, buffer_len(row, i, a, true)) : 0;
+  case OSK_sin: return check_in(t, v, row->arg[i].size);
+  case OSK_sout: return check_out(t, v, row->arg[i].size);
+  case OSK_sigsetout: return check_out(t, v, 8);
+  case OSK_iovi: return check_iov(t, v, a[row->arg[i].len], false);
+  case OSK_iovo: return check_iov(t, v, a[row->arg[i].len], true);
+  case OSK_msghdri: return check_msghdr(t, v, false);
+  case OSK_msghdro: return check_msghdr(t, v, true);
+  case OSK_ptr: return v >= CORE_LINE ? -EFAULT : 0;
+  case OSK_ptrout: return v ? check_out(t, v, 1) : 0;
+  default: return 0;
+  }
+}
+
+static int check_args(CoreThread *t, const OsRow *row, uint64_t h[6], const uint64_t a[6], PathBuf bufs[2]) {
+  int paths = 0, err = 0;
+  for (int i = 0; i < row->n_args && !err; i++) {
+    bool is_path = row->arg[i].kind == OSK_path || row->arg[i].kind == OSK_pathnull;
+    err = check_arg(t, row, i, h, a, bufs[paths]);
+    if (is_path && paths < 1) paths++;
+  }
+  return err;
+}
+
+static int64_t pass(CoreThread *t, const uint64_t a[6], bool blocking) {
+  const OsRow *row = os_thread(t)->row;
+  uint64_t h[6];
+  PathBuf bufs[2];
+  memcpy(h, a, sizeof h);
+  int err = check_args(t, row, h, a, bufs);
+  if (err) return err;
+  if (row->nr_x64 < 0) return -ENOSYS;
+  long args[6];
+  for (int i = 0; i < 6; i++) args[i] = (long)h[i];
+  return blocking ? os_blocking(t, row->nr_x64, args) : os_raw(row->nr_x64, args[0], args[1], args[2], args[3], args[4], args[5]);
+}
+
+int64_t os_pass(CoreThread *t, uint64_t a[6]) { return pass(t, a, false); }
+
+/* Regular files do not block for long: giving the baton up for them would make the order of threads depend on the disk. */
+static bool may_block(CoreThread *t, const OsRow *row, const uint64_t a[6]) {
+  struct stat st;
+  if (t->emu->n_threads == 1 || row->arg[0].kind != OSK_fd) return true;
+  return fstat((int)a[0], &st) || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+}
+
+int64_t os_pass_blocking(CoreThread *t, uint64_t a[6]) {
+  OsThread *o = os_thread(t);
+  o->restartable = true;
+  return pass(t, a, may_block(t, o->row, a));
+}
+
+int64_t os_unknown(CoreThread *t, uint64_t a[6]) {
+  OsProcess *p = os_process(t->emu);
+  const OsRow *row = os_thread(t)->row;
+  int nr = row->info.nr;
+  (void)a;
+  if (!p->warned[nr]) fprintf(stderr, "kitlua: system call %s (%d) is not supported: the program gets ENOSYS\n", row->name, nr);
+  p->warned[nr] = true;
+  return -ENOSYS;
+}
+
+/* ---- the door --------------------------------------------------------------------------------------------------------- */
+
+static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
+  OsProcess *p = os_process(t->emu);
+  OsThread *o = os_thread(t);
+  if (!row) {
+    bool known = nr >= 0 && (size_t)nr < sizeof p->warned / sizeof *p->warned;
+    if (!known || !p->warned[nr]) fprintf(stderr, "kitlua: there is no system call %d on %s: the program gets ENOSYS\n", nr, t->emu->guest->name);
+    if (known) p->warned[nr] = true;
+    return -ENOSYS;
+  }
+  o->row = row;
+  o->restartable = false;
+  return row->handler(t, args);
+}
+
+void os_syscall(CoreThread *t) {
+  Emu *emu = t->emu;
+  const Guest *g = emu->guest;
+  IrState *s = t->state;
+  OsThread *o = os_thread(t);
+  int nr = (int)guest_reg(g, s, g->abi.syscall_nr);
+  OsRow *row = os_row(emu, nr);
+  KitEvent ev = {.kind = KIT_EV_SYSCALL, .tid = t->tid, .pc = s->pc, .syscall = {.nr = nr, .name = row ? row->name : ""}};
+  for (int i = 0; i < 6; i++) ev.syscall.args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
+  uint64_t args[6];
+  memcpy(args, ev.syscall.args, sizeof args);
+  o->call_pc = s->pc - 4; /* ecall has no compressed form */
+  o->call_a0 = args[0];
+  o->interrupted = false;
+  bool replaced = core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
+  int64_t result = replaced ? ev.syscall.result : call_row(t, row, nr, args);
+  if (o->no_result) { /* sigreturn: the registers are the ones it restored */
+    o->no_result = false;
+    return;
+  }
+  if (result == OS_ERESTART || result == -EINTR) {
+    o->interrupted = true;
+    if (result == OS_ERESTART) o->restartable = true;
+    result = -EINTR;
+  }
+  if (core_hooks_want(emu, KIT_EV_SYSRET)) {
+    ev.kind = KIT_EV_SYSRET;
+    ev.syscall.result = result;
+    ev.syscall.replaced = false;
+    if (core_raise(t, &ev) & KIT_REPLACE) result = ev.syscall.result;
+  }
+  guest_set_reg(g, s, g->abi.syscall_ret, (uint64_t)result);
+  if (o->interrupted) s->interrupt = 1; /* deliver decides whether it is made again */
+}
