@@ -44,6 +44,8 @@ typedef struct CoreOs {
   void (*deliver)(CoreThread *t);
   /* A guest fault at state->pc: becomes a guest signal (forced). signo, si_code and address as the kernel would report. */
   void (*fault)(CoreThread *t, int signo, int code, uint64_t address);
+  /* First call on t, on its own host thread: signal mask. */
+  void (*thread_init)(CoreThread *t);
   /* Thread has ended: clear_child_tid, robust list. Last call on t. */
   void (*thread_exit)(CoreThread *t);
   /* Makes host thread t return from a blocking host call (EINTR). Any thread may call it. */

@@ -229,6 +229,7 @@ static void *thread_main(void *arg) {
   self = t;
   t->host_tid = (int)syscall(SYS_gettid);
   core_fault_thread(t);
+  emu->os->thread_init(t);
   if (!sigsetjmp(t->exit_env, 0)) {
     core_sched_enter(t, false);
     guest_loop(t);

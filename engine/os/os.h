@@ -54,7 +54,7 @@ typedef struct OsProcess {
   size_t auxv_size;
   uint64_t stack_top;
   bool vfork_child;            /* this process shares the parent's memory */
-  bool console_owns_sigint;
+  bool signals_owned;          /* os_signal_init has run */
   bool warned[600];            /* unknown system calls */
 } OsProcess;
 

@@ -1,0 +1,89 @@
+/* Identity, limits, and calls that are answered without the host. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+int64_t os_zero(CoreThread *t, uint64_t a[6]) {
+  (void)t;
+  (void)a;
+  return 0;
+}
+int64_t os_enosys(CoreThread *t, uint64_t a[6]) { return (void)t, (void)a, -ENOSYS; }
+int64_t os_eperm(CoreThread *t, uint64_t a[6]) { return (void)t, (void)a, -EPERM; }
+int64_t os_einval(CoreThread *t, uint64_t a[6]) { return (void)t, (void)a, -EINVAL; }
+int64_t os_eintr(CoreThread *t, uint64_t a[6]) { return (void)t, (void)a, -EINTR; }
+
+int64_t os_uname(CoreThread *t, uint64_t a[6]) {
+  struct utsname u;
+  uname(&u);
+  memset(u.machine, 0, sizeof u.machine);
+  snprintf(u.machine, sizeof u.machine, "%s", t->emu->guest->uname_machine);
+  return guest_write(t->emu, t, a[0], &u, sizeof u);
+}
+
+int64_t os_getcpu(CoreThread *t, uint64_t a[6]) {
+  uint32_t zero = 0; /* one guest thread runs at a time: one processor, for a repeatable run */
+  if (a[0] && guest_write(t->emu, t, a[0], &zero, 4)) return -EFAULT;
+  if (a[1] && guest_write(t->emu, t, a[1], &zero, 4)) return -EFAULT;
+  return 0;
+}
+
+int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
+  switch ((int)a[0]) {
+  case PR_SET_NAME: case PR_GET_NAME: {
+    int err = guest_prepare_write(t->emu, t, a[1], 16);
+    if (err) return err;
+    break;
+  }
+  case PR_GET_PDEATHSIG: case PR_GET_CHILD_SUBREAPER: {
+    int err = guest_prepare_write(t->emu, t, a[1], 4);
+    if (err) return err;
+    break;
+  }
+  case PR_SET_SECCOMP: return -EINVAL;
+  case PR_SET_MM: return -EPERM;
+  default: break;
+  }
+  return os_raw(SYS_prctl, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], 0);
+}
+
+/* ---- limits: the guest's view of descriptors and stack is its own -------------------------------------------------- */
+
+static struct rlimit *own_limit(CoreThread *t, int resource) {
+  OsProcess *p = os_process(t->emu);
+  return resource == RLIMIT_NOFILE ? &p->nofile : resource == RLIMIT_STACK ? &p->stack : NULL;
+}
+
+int64_t os_prlimit64(CoreThread *t, uint64_t a[6]) {
+  int pid = (int)a[0], resource = (int)a[1];
+  struct rlimit *own = pid == 0 || pid == getpid() ? own_limit(t, resource) : NULL, new;
+  if (!own) {
+    if (a[2] && guest_prepare_read(t->emu, t, a[2], sizeof new)) return -EFAULT;
+    if (a[3] && guest_prepare_write(t->emu, t, a[3], sizeof new)) return -EFAULT;
+    return os_raw(SYS_prlimit64, pid, resource, (long)a[2], (long)a[3], 0, 0);
+  }
+  struct rlimit old = *own;
+  if (a[2]) {
+    if (guest_read(t->emu, t, a[2], &new, sizeof new)) return -EFAULT;
+    if (new.rlim_cur > new.rlim_max) return -EINVAL;
+    if (new.rlim_max > own->rlim_max && geteuid()) return -EPERM;
+    *own = new;
+    struct rlimit host;
+    getrlimit((__rlimit_resource_t)resource, &host);
+    if (resource == RLIMIT_NOFILE && new.rlim_cur > host.rlim_cur) { /* more than the engine needs for itself */
+      host.rlim_cur = new.rlim_cur + 64 < host.rlim_max ? new.rlim_cur + 64 : host.rlim_max;
+      setrlimit(RLIMIT_NOFILE, &host);
+    }
+  }
+  return a[3] ? guest_write(t->emu, t, a[3], &old, sizeof old) : 0;
+}
+
+int64_t os_getrlimit(CoreThread *t, uint64_t a[6]) { return a[1] ? os_prlimit64(t, (uint64_t[6]){0, a[0], 0, a[1]}) : -EFAULT; }
+int64_t os_setrlimit(CoreThread *t, uint64_t a[6]) { return a[1] ? os_prlimit64(t, (uint64_t[6]){0, a[0], a[1], 0}) : -EFAULT; }
