@@ -218,8 +218,9 @@ INLINE uint64_t divide(Format f, SoftFp *fp, uint64_t x, uint64_t y) {
 /* The square root of x * 2^-62, from 1 to below 4, times 2^62: 57 bits and a sticky one.
  *
  * A cubic gives y = x^-1/2 over [1, 2) to 10 bits, from below; two Newton steps y(3 - xy^2)/2 to
- * about 31, and one step of r = xy towards r^2 = x to about 59. Then r is cut to 56 fraction bits
- * and corrected by the exact remainder, of which 64 bits suffice. */
+ * about 30, and one step of r = xy towards r^2 = x to 2^-58, which are 16 units of r's 62 fraction
+ * bits. So r - 16, cut to 56 bits, is right or one too small; the exact remainder, of which 64 bits
+ * suffice, tells. */
 INLINE uint64_t root(uint64_t x, int odd) {
   uint64_t top = x >> 31, m = top >> odd; /* 31 fraction bits; y has 32 */
   uint64_t y = ROOT_C0 - (m * (ROOT_C1 - (m * (ROOT_C2 - (m * ROOT_C3 >> 31)) >> 31)) >> 31);
@@ -228,10 +229,9 @@ INLINE uint64_t root(uint64_t x, int odd) {
   uint64_t r = top * y >> 32; /* 31 fraction bits */
   int64_t rest = (int64_t)(x - r * r);
   r = (r << 31) + (uint64_t)(int64_t)((__int128)rest * (int64_t)y >> 33);
-  r = (r >> 6) - 1; /* seldom too large, so that mostly the second correction works, if any */
+  r = (r - 16) >> 6;
   rest = (int64_t)((x << 50) - r * r);
-  for (; rest < 0; r--) rest += (int64_t)(2 * r - 1);
-  for (; rest > (int64_t)(2 * r); r++) rest -= (int64_t)(2 * r + 1);
+  if (rest > (int64_t)(2 * r)) rest -= (int64_t)(2 * r++ + 1);
   return r << 6 | (rest != 0);
 }
 
