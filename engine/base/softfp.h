@@ -16,7 +16,8 @@
  * sign bits of the operands.
  *
  * Costs, in ns on the machine of 2026 that this was written on: comparisons 2, conversions 2 to 5,
- * add and mul 5, div 5 (f32) or 9 (f64), fma 11, sqrt 14 (`softfp_test time` measures them). */
+ * add and mul 5, div 5 (f32) or 9 (f64), fma 11, sqrt 13. `softfp_test time` measures them, with
+ * some 2 ns for its indirect calls. */
 #ifndef BASE_SOFTFP_H
 #define BASE_SOFTFP_H
 

@@ -412,6 +412,29 @@ static void corner_cases(void) {
   }
 }
 
+/* Quarters and representable numbers around the ends of the integer types, of both signs. */
+static void integer_corners(void) {
+  static const int ends[] = {0, 1, 31, 32, 52, 53, 63, 64};
+  for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++)
+    for (int j = -12; j <= 12; j++) {
+      double end = ldexp(1, ends[i]), quarters = end + 0.25 * j;
+      float single = (float)end;
+      uint64_t d[2];
+      uint32_t f;
+      memcpy(&d[0], &end, sizeof end);
+      memcpy(&d[1], &quarters, sizeof quarters);
+      memcpy(&f, &single, sizeof single);
+      d[0] += (uint64_t)j;
+      f += (uint32_t)j;
+      for (unsigned rm = 0; rm < 5; rm++)
+        for (int neg = 0; neg < 2; neg++) {
+          to_ints64(rm, neg ? d[0] ^ w64.sign : d[0]);
+          to_ints64(rm, neg ? d[1] ^ w64.sign : d[1]);
+          to_ints32(rm, neg ? f ^ w32.sign : f);
+        }
+    }
+}
+
 /* Every stride-th f32 through the operations of one operand. */
 static void sweep(unsigned stride) {
   for (uint64_t x = 0; x < 1ull << 32; x += stride) {
@@ -466,6 +489,7 @@ int main(int argc, char **argv) {
   }
   random_cases(argc > 1 ? strtoul(argv[1], NULL, 10) : 50000);
   corner_cases();
+  integer_corners();
   sweep(argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 9973);
   if (!__builtin_cpu_supports("fma"))
     printf("this CPU has no FMA: fma was judged by exact arithmetic only\n");
