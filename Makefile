@@ -33,10 +33,10 @@ all: $(BUILD)/kitlua $(BUILD)/kit.so
 
 $(BUILD)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(ENGINE_INC) -c $< -o $@
+	@echo "  CC $<"; $(CC) $(CFLAGS) $(ENGINE_INC) -c $< -o $@
 $(BUILD)/bindings/%.o: bindings/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LUA_INC) $(PLACES) -c $< -o $@
+	@echo "  CC $<"; $(CC) $(CFLAGS) $(LUA_INC) $(PLACES) -c $< -o $@
 $(BUILD)/libkit.a: $(ENGINE_OBJ)
 	rm -f $@ && ar rcs $@ $^
 $(BUILD)/kitlua: $(MAIN_OBJ) $(BIND_OBJ) $(BUILD)/libkit.a

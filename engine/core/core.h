@@ -153,6 +153,8 @@ void core_thread_discard(CoreThread *t);
 void core_pc_written(CoreThread *t);
 /* Starts its host thread; tid is filled in with the host's (for the main thread: the pid). false: no host thread to be had. */
 bool core_thread_start(CoreThread *t);
+/* Runs t's guest code on the calling host thread, which is t's by now (a vfork child on its own stack). */
+_Noreturn void core_run_here(CoreThread *t);
 /* Ends the calling guest thread; does not return. The last thread ends the process with `status`. */
 _Noreturn void core_thread_exit(CoreThread *t, int status);
 /* Ends the guest process: exit hooks run here, on t, then the world stops for good (in a forked child: _exit). signo != 0:

@@ -200,7 +200,7 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   }
 }
 
-static void guest_loop(CoreThread *t) {
+_Noreturn static void guest_loop(CoreThread *t) {
   IrSucc *link = NULL;
   bool single = false;
   if (sigsetjmp(t->fault_env, 0)) { /* a guest access faulted: fault.c */
@@ -220,6 +220,8 @@ static void guest_loop(CoreThread *t) {
     run_regions(t, &link, &single);
   }
 }
+
+void core_run_here(CoreThread *t) { guest_loop(t); }
 
 /* ---- the life of a host thread ----------------------------------------------------------------------------- */
 

@@ -253,7 +253,7 @@ void core_stop(CoreThread *t, const KitStop *stop) {
   if (t->die) core_thread_vanish(t);
 }
 
-void core_controller_run(Emu *emu) {
+static void run_until_stopped(Emu *emu) {
   pthread_mutex_lock(&emu->lock);
   emu->running = true;
   dispatch(emu);
@@ -273,6 +273,14 @@ void core_controller_run(Emu *emu) {
     if (over) return;
     futex_wait(&emu->sched.controller, seen, NULL);
   }
+}
+
+void core_controller_run(Emu *emu) {
+  sigset_t all, before;
+  sigfillset(&all); /* signals sent to the process are the guest's: one of its threads takes them */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  run_until_stopped(emu);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void core_interrupt(CoreThread *t) {

@@ -79,6 +79,7 @@ typedef struct Guest {
   const char *platform;    /* AT_PLATFORM, or NULL */
   uint64_t hwcap;          /* AT_HWCAP */
   const char *uname_machine;
+  bool generic_syscalls;   /* numbers and structs of Linux's generic ABI (riscv64, aarch64); else x86-64's */
   size_t state_size;       /* bytes, IrState included */
   const GuestReg *regs;
   uint32_t n_regs;

@@ -203,7 +203,7 @@ const char *kit_signal_name(int signo) {
   static const char *const names[] = {"SIG0", "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
       "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG",
       "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"};
-  static __thread char rt[16];
+  static __thread char rt[24];
   if (signo >= 0 && signo < 32) return names[signo];
   if (signo == 32) return "SIGRTMIN";
   snprintf(rt, sizeof rt, "SIGRT_%d", signo - 32);

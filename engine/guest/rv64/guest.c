@@ -46,6 +46,7 @@ const Guest rv64_guest = {
     .sysroot = "/usr/riscv64-linux-gnu",
     .hwcap = HWCAP('I') | HWCAP('M') | HWCAP('A') | HWCAP('F') | HWCAP('D') | HWCAP('C'),
     .uname_machine = "riscv64",
+    .generic_syscalls = true,
     .state_size = sizeof(Rv64State),
     .regs = rv64_regs,
     .n_regs = sizeof rv64_regs / sizeof *rv64_regs,
