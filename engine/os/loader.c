@@ -113,8 +113,8 @@ static KitStatus map_segment(Emu *emu, const ElfFile *f, const Elf64_Phdr *p, ui
     int64_t r = core_mmap(emu, NULL, start, file_end - start, prot, MAP_PRIVATE | MAP_FIXED, f->fd, down(p->p_offset), name);
     if (r < 0) return core_fail(emu, KIT_E_MEMORY, "%s: cannot map it at 0x%llx: %s", f->name, (unsigned long long)start, strerror((int)-r));
   }
-  if (end > file_end && prot & PROT_WRITE && p->p_filesz && file_end % CORE_PAGE) {
-    uint64_t n = up(file_end) - file_end < end - file_end ? up(file_end) - file_end : end - file_end;
+  if (end > file_end && prot & PROT_WRITE && p->p_filesz && file_end % CORE_PAGE) { /* to the page's end: ld.so uses what is behind its data */
+    uint64_t n = up(file_end) - file_end;
     char zeros[CORE_PAGE] = {0};
     if (core_poke(emu, file_end, zeros, n)) return bad(emu, f, "segment cannot be cleared");
   }
