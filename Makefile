@@ -50,6 +50,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 -include $(ENGINE_OBJ:.o=.d) $(BIND_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(C_TESTS:=.d)
 -include spec/guests/guests.mk
 -include spec/judges/judges.mk
+-include spec/tools/tools.mk
 
 # ---- setting up: what is missing from Debian's packages ----
 PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \

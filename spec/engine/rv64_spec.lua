@@ -1,0 +1,79 @@
+-- The riscv64 guest against its judges: objdump for the disassembly, qemu-user for what instructions do.
+local support = require "spec.support"
+local disasm = require "spec.tools.rv64_disasm_sweep"
+
+local TOOLS = support.build .. "/spec/tools/"
+local LIBRARIES = support.sysroot.rv64 .. "/lib/"
+
+local function note(format, ...) io.stderr:write(format:format(...), "\n") end
+
+local function check_disassembly(what, result)
+  local pinned = 0
+  for _, n in pairs(result.pinned) do pinned = pinned + n end
+  note("disassembly, %s: %d lines, %d pinned, %d wrong", what, result.lines, pinned, #result.wrong)
+  assert(#result.wrong == 0, table.concat(result.wrong, "\n", 1, math.min(20, #result.wrong)))
+  assert(result.lines > 10000)
+end
+
+-- Executes n encodings of each row on k states; returns the number of cases.
+local function sweep(seed, n, k)
+  local arguments = ("%d %d %d"):format(seed, n, k)
+  local run = support.run {"sh", "-c", ("%srv64_exec_host jobs %s | %s %srv64_exec_guest | %srv64_exec_host check %s"):format(
+    TOOLS, arguments, support.qemu_path.rv64, TOOLS, TOOLS, arguments), timeout = 3600}
+  assert(run.status == 0, support.describe(run))
+  local cases = run.out:match("(%d+) cases, 0 wrong\n$")
+  assert(cases, support.describe(run))
+  note("instructions, seed %d: %d cases like qemu-riscv64", seed, cases)
+  return tonumber(cases)
+end
+
+describe("riscv64", function()
+  local seed = tonumber(os.getenv("SEED"))
+
+  setup(function() support.make("c-tests rv64-tools") end)
+
+  it("has a consistent instruction table", function()
+    local run = support.run {support.build .. "/spec/rv64_table_test", timeout = 120}
+    assert(run.status == 0 and run.out:match("^%d+ passed\n$"), support.describe(run))
+  end)
+
+  for _, name in ipairs {"libc.so.6", "libm.so.6", "libstdc++.so.6"} do
+    it("disassembles " .. name .. " as objdump does", function()
+      support.with_tempdir(function(dir)
+        check_disassembly(name, disasm.elf(LIBRARIES .. name, TOOLS .. "rv64_disasm", dir))
+      end)
+    end)
+  end
+
+  it("disassembles the encoding space as objdump does", function()
+    support.with_tempdir(function(dir)
+      check_disassembly("encodings", disasm.encodings(seed or 1, 40, TOOLS .. "rv64_disasm", dir))
+    end)
+  end)
+
+  it("disassembles the encoding space as objdump does, at length #verify", function()
+    for i = 1, 4 do
+      support.with_tempdir(function(dir)
+        check_disassembly("encodings", disasm.encodings((seed or 100) + i, 2000, TOOLS .. "rv64_disasm", dir))
+      end)
+    end
+  end)
+
+  it("has its divergences from objdump explained by examples", function()
+    for _, divergence in ipairs(require "spec.tools.rv64_divergences") do
+      local encoding, theirs, ours = table.unpack(divergence.example)
+      local found = divergence.matches(tonumber(encoding, 16), #encoding // 2, theirs, ours)
+      assert(found, divergence.reason)
+    end
+  end)
+
+  it("executes every instruction as qemu-user does", function()
+    assert(sweep(seed or 1, 30, 200) > 1000000)
+  end)
+
+  it("executes every instruction as qemu-user does, at length #verify", function()
+    local cases = 0
+    for i = 1, 10 do cases = cases + sweep((seed or 1000) + i, 200, 100) end
+    note("instructions: %d cases in all", cases)
+  end)
+end)

@@ -1,0 +1,16 @@
+# Programs that the specs run: spec/tools/*.c with a main on the host, and the guest sides of sweeps.
+TOOLS := $(BUILD)/spec/tools
+RV64_BARE := -O2 -Wall -Wextra -Werror -ffreestanding -nostdlib -static -fno-pic -no-pie -mcmodel=medlow -mno-relax \
+             -fno-stack-protector -fno-tree-loop-distribute-patterns -Wl,--no-warn-rwx-segments
+
+$(TOOLS)/rv64_disasm $(TOOLS)/rv64_exec_host: $(TOOLS)/%: spec/tools/%.c $(BUILD)/libkit.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(ENGINE_INC) -Ispec/tools -o $@ $< $(BUILD)/libkit.a $(LIBS)
+$(TOOLS)/rv64_exec_guest: spec/tools/rv64_exec_guest.c spec/tools/rv64_exec_stub.S spec/tools/rv64_exec.h spec/tools/rv64_gen.h \
+                          engine/guest/rv64/insns.def
+	@mkdir -p $(@D)
+	riscv64-linux-gnu-gcc -std=gnu11 $(RV64_BARE) -Iengine -Ispec/tools -o $@ $(filter %.c %.S,$^)
+-include $(TOOLS)/rv64_disasm.d $(TOOLS)/rv64_exec_host.d
+
+rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest)
+.PHONY: rv64-tools
