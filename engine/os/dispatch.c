@@ -23,44 +23,6 @@ int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f) {
   return ret;
 }
 
-/* ---- a call that a signal may interrupt ------------------------------------------------------------------------ */
-
-/* A signal that comes after the last look at `interrupt` but before the kernel has the call would be lost until the call returns. So the
- * host's handler looks whether it interrupted [os_safe_start, os_safe_end) and sends the thread to os_safe_abort (signal.c). */
-__asm__(".text\n"
-        ".globl os_safe_call, os_safe_start, os_safe_end, os_safe_abort\n"
-        ".hidden os_safe_call, os_safe_start, os_safe_end, os_safe_abort\n"
-        ".type os_safe_call, @function\n"
-        "os_safe_call:\n" /* rdi: &interrupt, rsi: number, rdx: arguments */
-        "  mov %rdx, %rcx\n"
-        "  mov %rdi, %r11\n"
-        "  mov %rsi, %rax\n"
-        "  mov 0(%rcx), %rdi\n"
-        "  mov 8(%rcx), %rsi\n"
-        "  mov 16(%rcx), %rdx\n"
-        "  mov 24(%rcx), %r10\n"
-        "  mov 32(%rcx), %r8\n"
-        "  mov 40(%rcx), %r9\n"
-        "os_safe_start:\n"
-        "  cmpl $0, (%r11)\n"
-        "  jne os_safe_abort\n"
-        "  syscall\n"
-        "os_safe_end:\n"
-        "  ret\n"
-        "os_safe_abort:\n"
-        "  mov $-512, %rax\n"
-        "  ret\n"
-        ".size os_safe_call, . - os_safe_call\n");
-int64_t os_safe_call(const volatile uint32_t *interrupt, long nr, const long args[6]) __attribute__((visibility("hidden")));
-
-int64_t os_blocking(CoreThread *t, long nr, const long args[6]) {
-  bool shared = t->emu->n_threads > 1 || !t->emu->is_child; /* the controller may want to stop us */
-  if (shared) core_block_begin(t);
-  int64_t r = os_safe_call(&t->state->interrupt, nr, args);
-  if (shared) core_block_end(t);
-  return r;
-}
-
 /* ---- passing a call on --------------------------------------------------------------------------------------------- */
 
 static int check_fd(CoreThread *t, uint64_t fd) { return os_is_engine_fd(t->emu, (int)fd) ? -EBADF : 0; }
@@ -173,9 +135,7 @@ static bool may_block(CoreThread *t, const OsRow *row, const uint64_t a[6]) {
 }
 
 int64_t os_pass_blocking(CoreThread *t, uint64_t a[6]) {
-  OsThread *o = os_thread(t);
-  o->restartable = true;
-  return pass(t, a, may_block(t, o->row, a));
+  return pass(t, a, may_block(t, os_thread(t)->row, a));
 }
 
 int64_t os_unknown(CoreThread *t, uint64_t a[6]) {
@@ -200,8 +160,11 @@ static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
     return -ENOSYS;
   }
   o->row = row;
-  o->restartable = false;
   return row->handler(t, args);
+}
+
+static OsAgain again(int64_t result) {
+  return result == -EINTR ? OS_AGAIN_UNHANDLED : result == OS_ERESTART ? OS_AGAIN_IF_ASKED : result == OS_ENOTRUN ? OS_AGAIN_ALWAYS : OS_DONE;
 }
 
 void os_syscall(CoreThread *t) {
@@ -216,25 +179,28 @@ void os_syscall(CoreThread *t) {
   uint64_t args[6];
   memcpy(args, ev.syscall.args, sizeof args);
   o->call_pc = s->pc - 4; /* ecall has no compressed form */
-  o->call_a0 = args[0];
-  o->interrupted = false;
+  o->call_ret = guest_reg(g, s, g->abi.syscall_ret);
+  o->again = OS_DONE;
+  if (!o->rewound) o->deadline = 0;
+  o->rewound = false;
   bool replaced = core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
   int64_t result = replaced ? ev.syscall.result : call_row(t, row, nr, args);
   if (o->no_result) { /* sigreturn: the registers are the ones it restored */
     o->no_result = false;
     return;
   }
-  if (result == OS_ERESTART || result == -EINTR) {
-    o->interrupted = true;
-    if (result == OS_ERESTART) o->restartable = true;
-    result = -EINTR;
-  }
+  if (!replaced) o->again = again(result);
+  if (o->again) result = -EINTR;
   if (core_hooks_want(emu, KIT_EV_SYSRET)) {
     ev.kind = KIT_EV_SYSRET;
     ev.syscall.result = result;
     ev.syscall.replaced = false;
-    if (core_raise(t, &ev) & KIT_REPLACE) result = ev.syscall.result;
+    ev.syscall.restarted = o->again > OS_AGAIN_UNHANDLED;
+    if (core_raise(t, &ev) & KIT_REPLACE) {
+      result = ev.syscall.result;
+      o->again = OS_DONE;
+    }
   }
   guest_set_reg(g, s, g->abi.syscall_ret, (uint64_t)result);
-  if (o->interrupted) s->interrupt = 1; /* deliver decides whether it is made again */
+  if (o->again) s->interrupt = 1; /* os_deliver decides whether it is made again */
 }

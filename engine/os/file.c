@@ -74,7 +74,6 @@ static int64_t open_at(CoreThread *t, uint64_t dirfd, uint64_t path_va, uint64_t
   long args[6] = {(long)dirfd, (long)(uintptr_t)host, (long)flags, (long)mode};
   struct stat st;
   bool fifo = !stat(host, &st) && S_ISFIFO(st.st_mode); /* opening waits for the other end */
-  os_thread(t)->restartable = true;
   return within_limit(t, fifo ? os_blocking(t, SYS_openat, args) : os_raw(SYS_openat, args[0], args[1], args[2], args[3], 0, 0));
 }
 
@@ -195,7 +194,6 @@ int64_t os_fcntl(CoreThread *t, uint64_t a[6]) {
     if (err) return err;
   }
   long args[6] = {(long)a[0], cmd, (long)a[2]};
-  os_thread(t)->restartable = true;
   int64_t r = cmd == F_SETLKW || cmd == F_OFD_SETLKW ? os_blocking(t, SYS_fcntl, args) : os_raw(SYS_fcntl, args[0], args[1], args[2], 0, 0, 0);
   return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? within_limit(t, r) : r;
 }

@@ -15,7 +15,9 @@
 
 #include "core/core.h"
 
-#define OS_ERESTART (-512) /* internal: the call was interrupted before it did anything (ERESTARTSYS) */
+/* Results of interrupted calls that the guest does not see, as in the kernel. */
+#define OS_ERESTART (-512) /* made again if the handler has SA_RESTART, or if no handler ran (ERESTARTSYS) */
+#define OS_ENOTRUN  (-513) /* it was not made: always made again (ERESTARTNOINTR) */
 #define OS_SIGNALS  65
 
 typedef struct OsAction { /* rt_sigaction, host byte order */
@@ -23,6 +25,9 @@ typedef struct OsAction { /* rt_sigaction, host byte order */
 } OsAction;
 
 typedef struct OsRow OsRow;
+
+/* When an interrupted call is made again. */
+typedef enum OsAgain { OS_DONE, OS_AGAIN_UNHANDLED /* if no handler runs */, OS_AGAIN_IF_ASKED /* or if it has SA_RESTART */, OS_AGAIN_ALWAYS } OsAgain;
 
 typedef struct OsThread {
   uint64_t mask;              /* guest's blocked set; mirrored into the host thread */
@@ -35,10 +40,14 @@ typedef struct OsThread {
   uint64_t saved_mask;
   uint64_t clear_child_tid, robust_head;
   /* The system call being made, for restarting. */
-  bool interrupted;           /* it returned EINTR because of a signal */
-  bool restartable;           /* by SA_RESTART */
-  bool no_result;             /* sigreturn: leave the result register alone */
-  uint64_t call_pc, call_a0;
+  OsAgain again;
+  uint64_t call_pc, call_ret; /* its instruction; the result register before it */
+  bool rewound;               /* the next call is this one again, no handler having run */
+  uint64_t deadline;          /* of its wait in the scheduler; 0: none yet */
+  bool no_result;             /* rt_sigreturn: the registers are the ones it restored */
+  /* Signals that the host never blocks but the guest does (or whose turn has not come): kept here. */
+  uint64_t held;
+  siginfo_t held_info[6];
 } OsThread;
 
 typedef struct OsProcess {
@@ -54,6 +63,10 @@ typedef struct OsProcess {
   size_t auxv_size;
   uint64_t stack_top;
   bool vfork_child;            /* this process shares the parent's memory */
+  struct OsExec *exec;         /* of a vfork child that is gone: freed by the parent */
+  OsThread *main;              /* the main thread's, NULL once it has ended: prefers what is sent to the process */
+  int main_host_tid;
+  uint64_t quiet_blocked;      /* signals without default effect that the guest has blocked some time: see install() */
   bool signals_owned;          /* os_signal_init has run */
   bool warned[600];            /* unknown system calls */
 } OsProcess;
@@ -93,8 +106,15 @@ bool os_is_engine_fd(const Emu *emu, int fd);
 void os_syscall(CoreThread *t);
 /* Raw host call; -errno on failure. */
 int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f);
-/* A host call that may block: gives up the baton (if others could use it), is interrupted by signals (-EINTR or OS_ERESTART). */
+
+/* safe_syscall.c */
+/* A host call that may block: gives up the baton (if others could use it). A signal ends it: -EINTR, OS_ERESTART or OS_ENOTRUN. */
 int64_t os_blocking(CoreThread *t, long nr, const long args[6]);
+int64_t os_safe_call(const volatile uint32_t *interrupt, long nr, const long args[6]) __attribute__((visibility("hidden")));
+void os_safe_interrupted(void *context); /* for the host's signal handler */
+/* core_wait with the same results; os_deadline: that time from now, or what was left when the call was interrupted. */
+int64_t os_wait(CoreThread *t, uint64_t key, uint32_t mask, uint64_t deadline);
+uint64_t os_deadline(CoreThread *t, uint64_t ns);
 
 /* signal.c */
 void os_signal_init(Emu *emu);
@@ -104,7 +124,9 @@ void os_deliver(CoreThread *t);
 void os_fault(CoreThread *t, int signo, int code, uint64_t address);
 void os_set_mask(CoreThread *t, uint64_t mask);
 void os_kick(CoreThread *t);
-bool os_has_deliverable(CoreThread *t);
+/* The guest's death by signo: exit hooks run; a vfork child just goes. */
+_Noreturn void os_die(CoreThread *t, int signo);
+int64_t os_blocking_masked(CoreThread *t, uint64_t mask, long nr, const long args[6]); /* ppoll and its kind */
 void os_block_all(uint64_t *old);        /* host mask of the calling thread */
 void os_restore_mask(uint64_t old);
 

@@ -14,21 +14,11 @@
 
 /* Runs a waiting call under another blocked set, given by the guest at mask_va (0: the present one). */
 static int64_t with_mask(CoreThread *t, uint64_t mask_va, uint64_t size, long nr, long args[6]) {
-  OsThread *o = os_thread(t);
   uint64_t mask;
   if (!mask_va) return os_blocking(t, nr, args);
   if (size != 8) return -EINVAL;
   if (guest_read(t->emu, t, mask_va, &mask, 8)) return -EFAULT;
-  uint64_t before = o->mask;
-  os_set_mask(t, mask);
-  int64_t r = os_blocking(t, nr, args);
-  if (r == -EINTR || r == OS_ERESTART) {
-    o->has_saved_mask = true; /* deliver puts it back, after choosing the handler under the temporary one */
-    o->saved_mask = before;
-    return -EINTR;
-  }
-  os_set_mask(t, before);
-  return r;
+  return os_blocking_masked(t, mask, nr, args);
 }
 
 static int64_t poll_fds(CoreThread *t, uint64_t fds, uint64_t n) {

@@ -242,13 +242,11 @@ int64_t os_vfork(CoreThread *t, uint64_t a[6]) {
 int64_t os_wait4(CoreThread *t, uint64_t a[6]) {
   if (a[1] && guest_prepare_write(t->emu, t, a[1], 4)) return -EFAULT;
   if (a[3] && guest_prepare_write(t->emu, t, a[3], sizeof(struct rusage))) return -EFAULT;
-  os_thread(t)->restartable = true;
   return os_blocking(t, SYS_wait4, (long[6]){(int)a[0], (long)a[1], (int)a[2], (long)a[3]});
 }
 
 int64_t os_waitid(CoreThread *t, uint64_t a[6]) {
   if (a[2] && guest_prepare_write(t->emu, t, a[2], 128)) return -EFAULT;
   if (a[4] && guest_prepare_write(t->emu, t, a[4], sizeof(struct rusage))) return -EFAULT;
-  os_thread(t)->restartable = true;
   return os_blocking(t, SYS_waitid, (long[6]){(int)a[0], (int)a[1], (long)a[2], (int)a[3], (long)a[4]});
 }

@@ -6,13 +6,17 @@
  *
  * Masks. The guest's blocked set is the host thread's, except for the synchronous signals, so pending signals, queueing, choice of thread,
  * sigtimedwait, signalfd and inheritance are the kernel's. The handler keeps one siginfo and blocks everything until it has been
- * delivered: nothing is lost, the rest waits in the kernel. */
+ * delivered: nothing is lost, the rest waits in the kernel.
+ *
+ * Which thread. What is sent to the process goes to any host thread that does not block it: the controller blocks everything while the guest
+ * runs (between runs it sends it on), and a guest thread passes it to the main thread if that wants it, as the kernel would have chosen. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -36,25 +40,22 @@ typedef struct KernelAction { /* x86-64's */
   uint64_t mask;
 } KernelAction;
 
-extern char os_safe_start[], os_safe_end[], os_safe_abort[] __attribute__((visibility("hidden")));
-
 __asm__(".text\n.hidden os_restorer\n.globl os_restorer\n.type os_restorer, @function\nos_restorer:\n  mov $15, %rax\n  syscall\n.size os_restorer, . - os_restorer\n");
 extern char os_restorer[] __attribute__((visibility("hidden")));
 
 static KernelAction saved[OS_SIGNALS]; /* what the process had before */
+static Emu *owner;                     /* whose the dispositions are */
 
 static void host_action(int signo, const KernelAction *act, KernelAction *old) { os_raw(SYS_rt_sigaction, signo, (long)(uintptr_t)act, (long)(uintptr_t)old, 8, 0, 0); }
 
 /* ---- host masks ---------------------------------------------------------------------------------------------- */
 
-static uint64_t host_mask(uint64_t guest_mask) { return guest_mask & ~(SYNCHRONOUS | UNBLOCKABLE | BIT(KICK_SIGNAL)); }
+#define NEVER_BLOCKED (SYNCHRONOUS | UNBLOCKABLE | BIT(KICK_SIGNAL))
+#define QUIET         (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
+
+static uint64_t host_mask(uint64_t guest_mask) { return guest_mask & ~NEVER_BLOCKED; }
 
 static void set_host_mask(uint64_t mask) { os_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)(uintptr_t)&mask, 0, 8, 0, 0); }
-
-void os_set_mask(CoreThread *t, uint64_t mask) {
-  os_thread(t)->mask = mask & ~UNBLOCKABLE;
-  if (!os_thread(t)->pending) set_host_mask(host_mask(mask)); /* else everything stays blocked until it is delivered */
-}
 
 void os_block_all(uint64_t *old) {
   uint64_t all = ~(SYNCHRONOUS | UNBLOCKABLE);
@@ -62,16 +63,95 @@ void os_block_all(uint64_t *old) {
 }
 void os_restore_mask(uint64_t old) { set_host_mask(old); }
 
-void os_signal_thread(CoreThread *t) { set_host_mask(host_mask(os_thread(t)->mask)); }
+static uint32_t held_slot(int signo) {
+  static const uint8_t signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, KICK_SIGNAL};
+  uint32_t i = 0;
+  while (signals[i] != signo) i++;
+  return i;
+}
+
+/* A signal of those that the host never blocks becomes pending when the guest unblocks it. */
+static void release_held(CoreThread *t) {
+  OsThread *o = os_thread(t);
+  uint64_t ready = o->held & ~o->mask;
+  if (o->pending || !ready) return;
+  int signo = __builtin_ctzll(ready) + 1;
+  os_block_all(NULL);
+  o->pending = true;
+  o->info = o->held_info[held_slot(signo)];
+  o->held &= ~BIT(signo);
+  core_interrupt(t);
+}
+
+static void install(OsProcess *p, int signo);
+
+void os_set_mask(CoreThread *t, uint64_t mask) {
+  OsThread *o = os_thread(t);
+  OsProcess *p = os_process(t->emu);
+  o->mask = mask & ~UNBLOCKABLE;
+  uint64_t quiet = mask & QUIET & ~p->quiet_blocked;
+  p->quiet_blocked |= quiet;
+  for (; quiet; quiet &= quiet - 1) install(p, __builtin_ctzll(quiet) + 1);
+  if (!o->pending) set_host_mask(host_mask(mask)); /* else everything stays blocked until it is delivered */
+  release_held(t);
+}
+
+void os_signal_thread(CoreThread *t) {
+  OsThread *o = os_thread(t);
+  if (os_process(t->emu)->main == o) os_process(t->emu)->main_host_tid = t->host_tid;
+  os_set_mask(t, o->mask);
+}
 
 /* ---- the host's handler ------------------------------------------------------------------------------------------ */
 
+typedef void HostHandler(int signo, siginfo_t *info, void *context);
+
 static bool is_kick(int signo, const siginfo_t *info) { return signo == KICK_SIGNAL && info->si_code == SI_QUEUE && (uint64_t)(uintptr_t)info->si_value.sival_ptr == KICK_VALUE; }
 
-/* A signal for a host thread that is no guest's: what the process would have done without us. */
-static void foreign_signal(int signo) {
-  host_action(signo, &saved[signo], NULL);
-  os_raw(SYS_tgkill, getpid(), (long)os_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), signo, 0, 0, 0);
+static void block_on_return(void *context, uint64_t signals) {
+  uint64_t mask;
+  ucontext_t *uc = context;
+  memcpy(&mask, &uc->uc_sigmask, 8);
+  mask |= signals;
+  memcpy(&uc->uc_sigmask, &mask, 8);
+}
+
+typedef enum Default { TERMINATE, IGNORE, STOP } Default;
+
+static Default default_of(int signo) {
+  if (BIT(signo) & QUIET) return IGNORE; /* SIGCONT's effect is the kernel's */
+  switch (signo) {
+  case SIGSTOP: case SIGTSTP: case SIGTTIN: case SIGTTOU: return STOP;
+  default: return TERMINATE;
+  }
+}
+
+static void as_without_us(int signo, siginfo_t *info, void *context) {
+  uint64_t before = (uint64_t)(uintptr_t)saved[signo].handler;
+  if (before == K_IGN || (before == K_DFL && default_of(signo) == IGNORE)) return;
+  if (before == K_DFL) {
+    host_action(signo, &saved[signo], NULL);
+    os_raw(SYS_tgkill, getpid(), (long)os_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), signo, 0, 0, 0);
+    return;
+  }
+  HostHandler *handler;
+  memcpy(&handler, &saved[signo].handler, sizeof handler);
+  handler(signo, info, context);
+}
+
+/* A signal for a host thread that is no guest's, that is, outside of kit_run. The user's attempts to end a stopped guest end the process;
+ * what else is the guest's waits for it. */
+static void foreign_signal(int signo, siginfo_t *info, void *context) {
+  const uint64_t by_user = BIT(SIGINT) | BIT(SIGTERM) | BIT(SIGHUP) | BIT(SIGQUIT);
+  bool lives = owner && owner->started && !owner->ended;
+  bool by_timer = info->si_code == SI_TIMER || (info->si_code == SI_KERNEL && BIT(signo) & (BIT(SIGALRM) | BIT(SIGVTALRM) | BIT(SIGPROF)));
+  if (owner && owner->ended && by_timer) return; /* set by the guest that was */
+  if (!lives || (BIT(signo) & by_user && os_process(owner)->actions[signo].handler == K_DFL)) {
+    as_without_us(signo, info, context);
+    return;
+  }
+  block_on_return(context, BIT(signo));
+  os_raw(SYS_rt_sigqueueinfo, getpid(), signo, (long)(uintptr_t)info, 0, 0, 0);
 }
 
 static void crash(int signo, const siginfo_t *info) {
@@ -82,33 +162,43 @@ static void crash(int signo, const siginfo_t *info) {
   host_action(signo, &dfl, NULL);
 }
 
-static void on_signal(int signo, siginfo_t *info, void *context) {
-  ucontext_t *uc = context;
-  int saved_errno = errno;
-  bool synchronous = BIT(signo) & SYNCHRONOUS && info->si_code > 0;
-  if (synchronous) {
-    if (core_host_fault(signo, info, context)) {
-      errno = saved_errno;
-      return;
-    }
-    crash(signo, info);
-    return;
-  }
-  CoreThread *t = core_self();
-  if (!t) {
-    foreign_signal(signo);
-    return;
-  }
+/* Sent to the process and wanted by the main thread: passed to it. SIGPIPE and SIGXFSZ look so but are the thread's own. */
+static bool pass_to_main(const OsThread *o, int signo, siginfo_t *info) {
+  const OsProcess *p = os_process(owner);
+  const OsThread *m = p->main;
+  bool to_process = info->si_code == SI_USER || info->si_code == SI_KERNEL || (signo == SIGCHLD && info->si_code > 0);
+  if (!m || m == o || !to_process || m->pending || (m->mask | NEVER_BLOCKED | BIT(SIGPIPE) | BIT(SIGXFSZ)) & BIT(signo)) return false;
+  return !os_raw(SYS_rt_tgsigqueueinfo, getpid(), p->main_host_tid, signo, (long)(uintptr_t)info, 0, 0);
+}
+
+static void take_signal(CoreThread *t, int signo, siginfo_t *info, void *context) {
   OsThread *o = os_thread(t);
   if (!is_kick(signo, info)) {
-    o->info = *info;
+    bool never_blocked = BIT(signo) & NEVER_BLOCKED;
+    if (pass_to_main(o, signo, info)) return;
+    if (never_blocked && (o->pending || o->mask & BIT(signo))) {
+      o->held_info[held_slot(signo)] = *info;
+      o->held |= BIT(signo);
+      return;
+    }
     o->pending = true;
-    uint64_t all = host_mask(~0ull);
-    memcpy(&uc->uc_sigmask, &all, 8);
+    o->info = *info;
+    block_on_return(context, host_mask(~0ull));
   }
-  greg_t *pc = &uc->uc_mcontext.gregs[REG_RIP];
-  if (*pc >= (greg_t)(uintptr_t)os_safe_start && *pc < (greg_t)(uintptr_t)os_safe_end) *pc = (greg_t)(uintptr_t)os_safe_abort;
+  os_safe_interrupted(context);
   core_interrupt(t);
+}
+
+static void on_signal(int signo, siginfo_t *info, void *context) {
+  int saved_errno = errno;
+  CoreThread *t = core_self();
+  if (BIT(signo) & SYNCHRONOUS && info->si_code > 0) {
+    if (!core_host_fault(signo, info, context)) crash(signo, info);
+  } else if (!t || !os_thread(t)) {
+    foreign_signal(signo, info, context);
+  } else {
+    take_signal(t, signo, info, context);
+  }
   errno = saved_errno;
 }
 
@@ -123,24 +213,15 @@ void os_kick(CoreThread *t) {
 
 /* ---- dispositions -------------------------------------------------------------------------------------------------- */
 
-typedef enum Default { TERMINATE, IGNORE, STOP, CONTINUE } Default;
-
-static Default default_of(int signo) {
-  switch (signo) {
-  case SIGCHLD: case SIGURG: case SIGWINCH: return IGNORE;
-  case SIGCONT: return CONTINUE;
-  case SIGSTOP: case SIGTSTP: case SIGTTIN: case SIGTTOU: return STOP;
-  default: return TERMINATE;
-  }
-}
-
-/* Makes the host's disposition fit the guest's. */
+/* Makes the host's disposition fit the guest's. SIGCHLD and its kind, while they do nothing, are best left to the host, which drops them at
+ * once; but blocked ones must be kept for sigwait and signalfd, and the kernel looks at the process's first thread only, which is no
+ * guest's, to know whether they are blocked. */
 static void install(OsProcess *p, int signo) {
   if (signo == SIGKILL || signo == SIGSTOP) return;
   const OsAction *a = &p->actions[signo];
-  KernelAction act = {.flags = SA_SIGINFO | SA_ONSTACK | K_RESTORER, .restorer = os_restorer};
+  KernelAction act = {.flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | K_RESTORER, .restorer = os_restorer};
   bool synchronous = BIT(signo) & SYNCHRONOUS;
-  bool catch = synchronous || signo == KICK_SIGNAL || (a->handler != K_DFL && a->handler != K_IGN) || (a->handler == K_DFL && default_of(signo) == TERMINATE);
+  bool catch = synchronous || signo == KICK_SIGNAL || (a->handler != K_DFL && a->handler != K_IGN) || (a->handler == K_DFL && (default_of(signo) == TERMINATE || p->quiet_blocked & BIT(signo)));
   if (catch) {
     memcpy(&act.handler, &(void (*)(int, siginfo_t *, void *)){on_signal}, sizeof act.handler);
     act.mask = synchronous ? 0 : ~SYNCHRONOUS;
@@ -159,7 +240,10 @@ void os_signal_init(Emu *emu) {
     host_action(s, NULL, &saved[s]);
     if ((uint64_t)(uintptr_t)saved[s].handler == K_IGN) p->actions[s].handler = K_IGN;
   }
-  os_raw(SYS_rt_sigprocmask, SIG_SETMASK, 0, (long)(uintptr_t)&os_thread(emu->threads_first)->mask, 8, 0, 0);
+  owner = emu;
+  p->main = os_thread(emu->threads_first);
+  os_raw(SYS_rt_sigprocmask, SIG_SETMASK, 0, (long)(uintptr_t)&p->main->mask, 8, 0, 0);
+  p->quiet_blocked = p->main->mask & QUIET;
   for (int s = 1; s < OS_SIGNALS; s++) install(p, s);
   p->signals_owned = true;
 }
@@ -169,6 +253,9 @@ void os_signal_close(Emu *emu) {
   if (!p->signals_owned) return;
   for (int s = 1; s < OS_SIGNALS; s++)
     if (s != SIGKILL && s != SIGSTOP) host_action(s, &saved[s], NULL);
+  const struct itimerval off = {0};
+  for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++) os_raw(SYS_setitimer, which, (long)(uintptr_t)&off, 0, 0, 0, 0);
+  owner = NULL;
 }
 
 /* ---- delivery --------------------------------------------------------------------------------------------------------- */
@@ -182,7 +269,11 @@ static bool mem_write(void *ctx, uint64_t va, const void *buf, size_t n) {
   return !guest_write(t->emu, t, va, buf, n);
 }
 
-static bool on_altstack(const OsThread *o, uint64_t sp) { return !(o->alt_flags & SS_DISABLE) && sp - o->alt_sp < o->alt_size; }
+/* (kernel: on_sig_stack, which grows downward: its lowest address is not on it) */
+static bool on_altstack(const OsThread *o, uint64_t sp) {
+  if (o->alt_flags & (SS_DISABLE | (uint32_t)SS_AUTODISARM_FLAG)) return false;
+  return sp > o->alt_sp && sp - o->alt_sp <= o->alt_size;
+}
 
 /* Builds the handler's frame. mask: what sigreturn goes back to. */
 static bool enter_handler(CoreThread *t, int signo, const void *info, const OsAction *a, uint64_t mask) {
@@ -192,26 +283,30 @@ static bool enter_handler(CoreThread *t, int signo, const void *info, const OsAc
                      .altstack_sp = o->alt_sp, .altstack_size = o->alt_size, .trampoline = os_process(t->emu)->trampoline};
   uint64_t sp = guest_reg(g, t->state, g->abi.sp), low = 0, high = sp;
   memcpy(sig.siginfo, info, sizeof sig.siginfo);
-  sig.altstack_flags = o->alt_flags | (on_altstack(o, sp) ? SS_ONSTACK : 0);
+  sig.altstack_flags = o->alt_flags;
   sig.on_altstack = a->flags & SA_ONSTACK && !(o->alt_flags & SS_DISABLE) && !on_altstack(o, sp);
   GuestMem mem = {t, mem_read, mem_write};
   if (!g->signal_push(t->state, &sig, &mem)) return false;
   if (sig.on_altstack) {
     low = o->alt_sp;
     high = o->alt_sp + o->alt_size;
-    if (o->alt_flags & (uint32_t)SS_AUTODISARM_FLAG) o->alt_flags = SS_DISABLE;
+    if (o->alt_flags & (uint32_t)SS_AUTODISARM_FLAG) {
+      o->alt_flags = SS_DISABLE;
+      o->alt_sp = o->alt_size = 0;
+    }
   }
   if (t->state->callstack) ir_callstack_enter_signal(t->state->callstack, t->state, a->handler, low, high);
   return true;
 }
 
-/* A call that was interrupted is made again: unless a handler ran that does not want that. */
-static void restart(CoreThread *t) {
+/* A call that was interrupted is made again. */
+static void restart(CoreThread *t, bool handled) {
   OsThread *o = os_thread(t);
   const Guest *g = t->emu->guest;
   t->state->pc = o->call_pc;
-  guest_set_reg(g, t->state, g->abi.syscall_ret, o->call_a0);
-  o->interrupted = false;
+  guest_set_reg(g, t->state, g->abi.syscall_ret, o->call_ret);
+  o->again = OS_DONE;
+  o->rewound = !handled;
 }
 
 static const char *action_name(const OsAction *a, int signo) {
@@ -228,7 +323,25 @@ static bool raise_signal(CoreThread *t, int signo, const siginfo_t *info, const 
   KitEvent ev = {.kind = KIT_EV_SIGNAL, .tid = t->tid, .pc = t->state->pc,
                  .signal = {.signo = signo, .code = info->si_code, .addr = fault ? (uint64_t)(uintptr_t)info->si_addr : 0, .sender = fault ? 0 : info->si_pid,
                             .action = action_name(a, signo), .siginfo = info}};
-  return core_raise(t, &ev) & (KIT_REPLACE | KIT_DENY);
+  int verdict = core_raise(t, &ev);
+  if (verdict & KIT_STOP && t->stop_asked) { /* stop before it is delivered */
+    KitStop stop = t->emu->stop;
+    t->stop_asked = false;
+    t->state->stop = 0;
+    stop.pc = t->state->pc;
+    core_stop(t, &stop);
+  }
+  return verdict & (KIT_REPLACE | KIT_DENY);
+}
+
+_Noreturn void os_die(CoreThread *t, int signo) {
+  if (!os_process(t->emu)->vfork_child) core_process_exit(t, 0, signo);
+  const KernelAction dfl = {0};
+  host_action(signo, &dfl, NULL);
+  set_host_mask(~BIT(signo));
+  os_raw(SYS_kill, getpid(), signo, 0, 0, 0, 0);
+  os_raw(SYS_exit_group, 128 + signo, 0, 0, 0, 0, 0);
+  __builtin_unreachable();
 }
 
 /* Acts on one signal. old_mask: the guest's blocked set to return to. */
@@ -238,14 +351,20 @@ static void act(CoreThread *t, int signo, const siginfo_t *info, uint64_t old_ma
   OsAction a = p->actions[signo];
   if (raise_signal(t, signo, info, &a)) a.handler = K_IGN;
   if (a.handler == K_IGN || (a.handler == K_DFL && default_of(signo) != TERMINATE)) {
-    if (o->interrupted) restart(t);
+    if (o->again) restart(t, false);
     os_set_mask(t, old_mask);
     return;
   }
-  if (a.handler == K_DFL) core_process_exit(t, 0, signo);
-  if (o->interrupted && o->restartable && a.flags & SA_RESTART) restart(t);
-  o->interrupted = false;
-  if (!enter_handler(t, signo, info, &a, old_mask)) core_process_exit(t, 0, SIGSEGV);
+  if (a.handler == K_DFL) os_die(t, signo);
+  if (o->again == OS_AGAIN_ALWAYS || (o->again == OS_AGAIN_IF_ASKED && a.flags & SA_RESTART)) restart(t, true);
+  o->again = OS_DONE;
+  if (!enter_handler(t, signo, info, &a, old_mask)) {
+    /* No room for the frame: a forced SIGSEGV, which may have a handler with a stack of its own (kernel: force_sigsegv). */
+    siginfo_t segv = {.si_signo = SIGSEGV, .si_code = SI_KERNEL};
+    if (signo == SIGSEGV || o->mask & BIT(SIGSEGV) || p->actions[SIGSEGV].handler == K_IGN) os_die(t, SIGSEGV);
+    act(t, SIGSEGV, &segv, old_mask);
+    return;
+  }
   if (a.flags & SA_RESETHAND) {
     p->actions[signo].handler = K_DFL;
     install(p, signo);
@@ -256,20 +375,20 @@ static void act(CoreThread *t, int signo, const siginfo_t *info, uint64_t old_ma
 void os_deliver(CoreThread *t) {
   OsThread *o = os_thread(t);
   uint64_t old = o->has_saved_mask ? o->saved_mask : o->mask;
-  bool had_saved = o->has_saved_mask;
-  if (!o->pending) { /* a kick, or a spurious wake-up */
-    if (o->interrupted && !t->die) restart(t);
-    if (had_saved) os_set_mask(t, old);
+  if (!o->pending) { /* the world was stopped, or it was another thread's turn */
+    if (o->again > OS_AGAIN_UNHANDLED) restart(t, false);
+    o->again = OS_DONE;
+    if (o->has_saved_mask) os_set_mask(t, old);
     o->has_saved_mask = false;
     return;
   }
-  siginfo_t info = o->info;
-  o->pending = false;
-  o->has_saved_mask = false;
-  act(t, info.si_signo, &info, old);
+  for (; o->pending; old = o->mask) { /* all that can be delivered now, frame upon frame, as the kernel does */
+    siginfo_t info = o->info;
+    o->pending = false;
+    o->has_saved_mask = false;
+    act(t, info.si_signo, &info, old);
+  }
 }
-
-bool os_has_deliverable(CoreThread *t) { return os_thread(t)->pending; }
 
 void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
   OsThread *o = os_thread(t);
@@ -293,7 +412,8 @@ void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
     p->actions[signo].handler = K_DFL;
     o->mask &= ~BIT(signo);
   }
-  o->interrupted = false;
+  t->host_fault.is_write = false;
+  o->again = OS_DONE;
   act(t, signo, &info, o->mask);
 }
 
@@ -305,11 +425,17 @@ int64_t os_rt_sigreturn(CoreThread *t, uint64_t a[6]) {
   GuestMem mem = {t, mem_read, mem_write};
   (void)a;
   o->no_result = true;
-  if (!t->emu->guest->signal_pop(t->state, &out, &mem)) core_process_exit(t, 0, SIGSEGV);
+  if (!t->emu->guest->signal_pop(t->state, &out, &mem)) {
+    os_fault(t, SIGSEGV, SI_KERNEL, 0);
+    return 0;
+  }
   if (t->state->callstack) ir_callstack_leave_signal(t->state->callstack, t->state);
-  o->alt_sp = out.altstack_sp;
-  o->alt_size = out.altstack_size;
-  o->alt_flags = out.altstack_flags & ~(uint32_t)SS_ONSTACK;
+  uint32_t mode = out.altstack_flags & ~(uint32_t)SS_AUTODISARM_FLAG;
+  if (mode <= SS_DISABLE && !on_altstack(o, guest_reg(t->emu->guest, t->state, t->emu->guest->abi.sp))) {
+    o->alt_sp = out.altstack_sp;
+    o->alt_size = out.altstack_size;
+    o->alt_flags = out.altstack_flags;
+  }
   os_set_mask(t, out.mask);
   return 0;
 }
@@ -363,40 +489,60 @@ int64_t os_rt_sigprocmask(CoreThread *t, uint64_t a[6]) {
 }
 
 int64_t os_rt_sigpending(CoreThread *t, uint64_t a[6]) {
+  OsThread *o = os_thread(t);
   uint64_t set = 0;
+  if (a[1] > 8) return -EINVAL;
   os_raw(SYS_rt_sigpending, (long)(uintptr_t)&set, 8, 0, 0, 0, 0);
-  return guest_write(t->emu, t, a[0], &set, a[1] < 8 ? a[1] : 8);
+  set = (set | o->held) & o->mask;
+  return guest_write(t->emu, t, a[0], &set, a[1]);
+}
+
+/* Waiting calls under another blocked set. A signal that the guest could have had before is delivered before. */
+int64_t os_blocking_masked(CoreThread *t, uint64_t mask, long nr, const long args[6]) {
+  OsThread *o = os_thread(t);
+  uint64_t before = o->mask;
+  if (o->pending) return OS_ENOTRUN;
+  os_set_mask(t, mask);
+  int64_t r = os_blocking(t, nr, args);
+  if (o->pending && (r == -EINTR || r == OS_ERESTART || r == OS_ENOTRUN)) {
+    o->has_saved_mask = true; /* os_deliver goes on from there */
+    o->saved_mask = before;
+    return -EINTR;
+  }
+  if (o->pending && before & BIT(o->info.si_signo)) { /* the call succeeded all the same: the signal stays pending */
+    os_raw(SYS_rt_tgsigqueueinfo, getpid(), t->host_tid, o->info.si_signo, (long)(uintptr_t)&o->info, 0, 0);
+    o->pending = false;
+  }
+  os_set_mask(t, before);
+  return r;
 }
 
 int64_t os_rt_sigsuspend(CoreThread *t, uint64_t a[6]) {
-  OsThread *o = os_thread(t);
-  uint64_t mask, before = o->mask;
+  uint64_t mask;
   if (a[1] != 8) return -EINVAL;
   if (guest_read(t->emu, t, a[0], &mask, 8)) return -EFAULT;
-  os_set_mask(t, mask);
-  os_blocking(t, SYS_pause, (long[6]){0});
-  o->has_saved_mask = true;
-  o->saved_mask = before;
-  return -EINTR;
+  return os_blocking_masked(t, mask & ~UNBLOCKABLE, SYS_pause, (long[6]){0});
 }
 
 int64_t os_pause(CoreThread *t, uint64_t a[6]) {
   (void)a;
-  os_blocking(t, SYS_pause, (long[6]){0});
-  return -EINTR;
+  return os_blocking(t, SYS_pause, (long[6]){0});
 }
 
 int64_t os_rt_sigtimedwait(CoreThread *t, uint64_t a[6]) {
+  OsThread *o = os_thread(t);
   uint64_t set;
   if (a[3] != 8) return -EINVAL;
   if (guest_read(t->emu, t, a[0], &set, 8)) return -EFAULT;
   if (a[1] && guest_prepare_write(t->emu, t, a[1], 128)) return -EFAULT;
   if (a[2] && guest_prepare_read(t->emu, t, a[2], 16)) return -EFAULT;
-  /* The signals waited for must stay with the kernel: blocked, though the guest may not have done so. */
-  uint64_t before = os_thread(t)->mask;
-  set_host_mask(host_mask(before | set));
+  if (o->held & set) {
+    int signo = __builtin_ctzll(o->held & set) + 1;
+    o->held &= ~BIT(signo);
+    return a[1] && guest_write(t->emu, t, a[1], &o->held_info[held_slot(signo)], 128) ? -EFAULT : signo;
+  }
+  set &= ~NEVER_BLOCKED;
   int64_t r = os_blocking(t, SYS_rt_sigtimedwait, (long[6]){(long)(uintptr_t)&set, (long)a[1], (long)a[2], 8});
-  os_set_mask(t, before);
   return r == OS_ERESTART ? -EINTR : r;
 }
 
@@ -408,7 +554,7 @@ int64_t os_sigaltstack(CoreThread *t, uint64_t a[6]) {
   if (a[0] && guest_read(t->emu, t, a[0], &new, sizeof new)) return -EFAULT;
   if (a[1]) {
     old.sp = o->alt_sp;
-    old.flags = o->alt_flags | (on ? SS_ONSTACK : 0);
+    old.flags = (o->alt_size ? on ? SS_ONSTACK : 0 : SS_DISABLE) | (o->alt_flags & (uint32_t)SS_AUTODISARM_FLAG);
     old.pad = 0;
     old.size = o->alt_size;
     if (guest_write(t->emu, t, a[1], &old, sizeof old)) return -EFAULT;
@@ -424,7 +570,7 @@ int64_t os_sigaltstack(CoreThread *t, uint64_t a[6]) {
   }
   o->alt_sp = new.sp;
   o->alt_size = new.size;
-  o->alt_flags = mode == SS_DISABLE ? SS_DISABLE : new.flags & (uint32_t)SS_AUTODISARM_FLAG;
+  o->alt_flags = new.flags; /* as given, SS_ONSTACK too (kernel: do_sigaltstack) */
   return 0;
 }
 

@@ -10,8 +10,9 @@
 static bool valid(const struct timespec *ts) { return ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < (long)SECOND; }
 
 static int64_t sleep_scheduled(CoreThread *t, uint64_t ns, uint64_t rem_va) {
-  uint64_t deadline = core_clock(t->emu) + ns;
-  if (core_wait(t, 0, 0, deadline) != -EINTR) return 0;
+  uint64_t deadline = os_deadline(t, ns);
+  int64_t r = os_wait(t, 0, 0, deadline);
+  if (r != -EINTR) return r == -ETIMEDOUT ? 0 : r;
   uint64_t now = core_clock(t->emu), left = deadline > now ? deadline - now : 0;
   struct timespec rem = {(time_t)(left / SECOND), (long)(left % SECOND)};
   return rem_va && guest_write(t->emu, t, rem_va, &rem, sizeof rem) ? -EFAULT : -EINTR;
