@@ -18,7 +18,8 @@ end
 -- Executes n encodings of each row on k states; returns the number of cases.
 local function sweep(seed, n, k)
   local arguments = ("%d %d %d"):format(seed, n, k)
-  local run = support.run {"sh", "-c", ("%srv64_exec_host jobs %s | %s %srv64_exec_guest | %srv64_exec_host check %s"):format(
+  local pipe = "%srv64_exec_host jobs %s | %s %srv64_exec_guest | %srv64_exec_host check %s"
+  local run = support.run {"sh", "-c", pipe:format(
     TOOLS, arguments, support.qemu_path.rv64, TOOLS, TOOLS, arguments), timeout = 3600}
   assert(run.status == 0, support.describe(run))
   local cases = run.out:match("(%d+) cases, 0 wrong\n$")

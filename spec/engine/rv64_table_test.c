@@ -28,8 +28,7 @@ static GuestDecode decode(uint32_t raw, size_t len, GuestInsn *insn) {
   return rv64_decode((const uint8_t *)&raw, len, 0x10000, insn);
 }
 
-/* ---- overlap ------------------------------------------------------------------------------------
- */
+/* ---- overlap --------------------------------------------------------------------------------- */
 
 /* Encodings of the first row are cut out of the second's (insns.def says so where the rows are). */
 static const char *const cuts[][2] = {
@@ -59,8 +58,7 @@ static void test_overlap(void) {
       }
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void test_lifting(IrBuilder *b, const GuestInsn *insn, const char *name) {
   ir_builder_begin(b, insn->pc);
@@ -123,8 +121,7 @@ static void test_rows(void) {
   ir_builder_free(b);
 }
 
-/* ---- decoding
- * ------------------------------------------------------------------------------------ */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static void test_branches(void) {
   static const struct {

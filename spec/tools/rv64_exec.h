@@ -54,8 +54,7 @@ typedef struct ExecState {
  * packed). */
 enum { EXEC_RECORD_MAX = 2 + EXEC_SLOTS * 9 };
 
-/* ---- random states
- * -------------------------------------------------------------------------------------------- */
+/* ---- random states --------------------------------------------------------------------------- */
 
 static inline uint64_t exec_integer(GenRandom *r) {
   static const uint64_t corners[] = {0,

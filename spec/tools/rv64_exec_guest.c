@@ -71,8 +71,7 @@ static void flush(void) {
   out_n = 0;
 }
 
-/* ---- signals: the instruction trapped; its state is left as the frame has it
- * ------------------------------------- */
+/* ---- signals: the instruction trapped; its state is left as the frame has it ----------------- */
 
 static void handler(int signo, const void *info, uint64_t *ucontext) {
   (void)info;
@@ -106,9 +105,7 @@ static void catch_signals(void) {
     if (call(SYS_SIGACTION, signals[i], (uint64_t)&action, 0, 8, 0, 0)) die(13);
 }
 
-/* ---- jobs
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* A jump to a way out: lui base; jalr zero, base. */
 static void put_jump(uint64_t at, Way *to) {

@@ -16,9 +16,7 @@ static void die(const char *what) {
   exit(2);
 }
 
-/* ---- jobs
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 static bool decode(uint32_t raw, size_t len, uint64_t pc, GuestInsn *insn) {
   return rv64_decode((const uint8_t *)&raw, len, pc, insn) == GUEST_DECODE_OK;
@@ -123,9 +121,7 @@ static void each_job(void (*fn)(const ExecJob *)) {
 
 static void write_job(const ExecJob *job) { fwrite(job, sizeof *job, 1, stdout); }
 
-/* ---- executing here
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- executing here -------------------------------------------------------------------------- */
 
 static Rv64State *state;
 static IrBuilder *builder;
@@ -201,7 +197,6 @@ static unsigned execute(const ExecJob *job, IrRegion *r, const ExecState *before
   state->ir.pc = r->pc;
   state->ir.fp_flags = before->fcsr & 31;
   state->ir.fp_rm = before->fcsr >> 5;
-  state->frm_invalid = state->ir.fp_rm > 4;
   state->lr_addr = RV64_NO_RESERVATION;
   IrExit e = ir_interp(r, &state->ir, NULL);
   memcpy(after->x, state->x, sizeof state->x);
@@ -212,9 +207,7 @@ static unsigned execute(const ExecJob *job, IrRegion *r, const ExecState *before
   return outcome_of(job, &e);
 }
 
-/* ---- comparing
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static void print_record(const char *who, const uint8_t *p) {
   fprintf(stderr, "  %s: outcome %u", who, p[0]);

@@ -43,34 +43,39 @@ const Rv64Row rv64_rows[RV64_ROWS] = {
 #include "guest/rv64/insns.def"
 };
 
-/* ---- finding the row
- * ------------------------------------------------------------------------------------------ */
+/* ---- finding the row ------------------------------------------------------------------------- */
 
 typedef struct Entry {
   uint32_t mask, value;
   uint16_t id;
-  bool has_rm;
+  bool has_rm, has_shift;
 } Entry;
 
-/* 32-bit rows by opcode (bits 6..2), compressed ones by quadrant and funct3: lists in table order,
- * ended by mask 0. */
-enum { BUCKETS = 32 + 32, BUCKET_MAX = 64 };
+/* Lists ended by mask 0: of 32-bit rows by opcode (bits 6..2) and funct3, of compressed ones by
+ * quadrant and funct3. A row that leaves funct3 open is in several. */
+enum { WIDE_BUCKETS = 32 * 8, BUCKETS = WIDE_BUCKETS + 3 * 8, BUCKET_MAX = 48 };
 static Entry buckets[BUCKETS][BUCKET_MAX];
 
 static uint32_t bucket_of(uint32_t raw) {
-  return (raw & 3) == 3 ? raw >> 2 & 31 : 32 + ((raw & 3) << 3 | (raw >> 13 & 7));
+  if ((raw & 3) == 3) return (raw >> 2 & 31) << 3 | (raw >> 12 & 7);
+  return WIDE_BUCKETS + ((raw & 3) << 3 | (raw >> 13 & 7));
 }
 
 static void add_row(uint16_t id) {
   const char *bits = rv64_rows[id].bits;
-  Entry e = {.id = id, .has_rm = strchr(bits, 'm') != NULL};
+  Entry e = {.id = id, .has_rm = strchr(bits, 'm') != NULL, .has_shift = strchr(bits, 'h') != NULL};
   for (const char *p = bits; *p; p++) {
     e.mask = e.mask << 1 | (*p == '0' || *p == '1');
     e.value = e.value << 1 | (*p == '1');
   }
-  Entry *bucket = buckets[bucket_of(e.value)];
-  while (bucket->mask) bucket++;
-  *bucket = e;
+  bool wide = (e.value & 3) == 3;
+  for (uint32_t funct3 = 0; funct3 < 8; funct3++) {
+    uint32_t raw = e.value | (wide ? funct3 << 12 : funct3 << 13);
+    if ((raw & e.mask) != e.value) continue;
+    Entry *bucket = buckets[bucket_of(raw)];
+    while (bucket->mask) bucket++;
+    *bucket = e;
+  }
 }
 
 static void build(void) {
@@ -91,9 +96,7 @@ static const Entry *find(uint32_t raw) {
   return NULL;
 }
 
-/* ---- operands
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 /* Bits [hi:lo] of raw, placed at `at`. */
 #define BITS(hi, lo, at) ((raw >> (lo) & ((1u << ((hi) - (lo) + 1)) - 1)) << (at))
@@ -103,7 +106,7 @@ static int64_t sign(uint32_t v, int bits) {
   return (int64_t)((uint64_t)v << (64 - bits)) >> (64 - bits);
 }
 
-static void operands32(uint32_t raw, const char *ops, Rv64Args *a) {
+static void operands32(uint32_t raw, bool has_shift, Rv64Args *a) {
   a->rd = BITS(11, 7, 0);
   a->rs1 = BITS(19, 15, 0);
   a->rs2 = BITS(24, 20, 0);
@@ -126,7 +129,7 @@ static void operands32(uint32_t raw, const char *ops, Rv64Args *a) {
   case 0x1c: a->imm = BITS(31, 20, 0); break;                            /* csr */
   default: a->imm = sign(BITS(31, 20, 0), 12); break;                    /* I */
   }
-  if (strchr(ops, '>')) a->imm = BITS(25, 20, 0); /* 5-bit shift amounts have a fixed 0 above */
+  if (has_shift) a->imm = BITS(25, 20, 0); /* 5-bit shift amounts have a fixed 0 above */
 }
 
 /* Immediates of the compressed formats (unprivileged ISA, chapter 16). */
@@ -223,9 +226,7 @@ static bool operands16(uint32_t raw, Rv64Format format, Rv64Args *a) {
   return false;
 }
 
-/* ---- branches
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- branches -------------------------------------------------------------------------------- */
 
 static bool is_link(uint8_t reg) { return reg == 1 || reg == 5; }
 
@@ -264,7 +265,7 @@ GuestDecode rv64_decode(const uint8_t *code, size_t avail, uint64_t pc, GuestIns
   if (len == 2) {
     if (!operands16(raw, (Rv64Format)row->format, a)) return GUEST_DECODE_ILLEGAL;
   } else {
-    operands32(raw, row->operands, a);
+    operands32(raw, e->has_shift, a);
     if (e->has_rm && (a->rm == 5 || a->rm == 6)) return GUEST_DECODE_ILLEGAL;
   }
   set_branch(out, a);

@@ -96,35 +96,42 @@ static int operand(char c, const GuestInsn *i, const Rv64Args *a, char *buf, siz
   }
 }
 
-static int print(const GuestInsn *i, const char *name, const char *aqrl, const char *operands,
-                 char *buf, size_t size) {
+/* Longer than any text. */
+enum { TEXT_MAX = 96 };
+
+static void print(const GuestInsn *i, const char *name, const char *aqrl, const char *operands,
+                  char text[TEXT_MAX]) {
   const Rv64Args *a = rv64_args(i);
-  int n = snprintf(buf, size, "%s%s", name, aqrl);
+  int n = snprintf(text, TEXT_MAX, "%s%s", name, aqrl);
   char sep = '\t';
-  for (const char *p = operands; *p && n < (int)size; p++) {
+  for (const char *p = operands; *p; p++) {
     if (*p == ',' || (*p == 'm' && a->rm == RV64_RM_DYN)) continue;
-    buf[n++] = sep;
+    text[n++] = sep;
     sep = ',';
-    if (n < (int)size) n += operand(*p, i, a, buf + n, size - (size_t)n);
+    n += operand(*p, i, a, text + n, (size_t)(TEXT_MAX - n));
   }
-  if (n < (int)size) buf[n] = 0;
-  return n;
+  text[n] = 0;
+}
+
+static void print_legal(const GuestInsn *i, char text[TEXT_MAX]) {
+  static const char *const order[] = {"", ".rl", ".aq", ".aqrl"};
+  uint16_t base = rv64_rows[i->id].base;
+  const Rv64Row *row = &rv64_rows[base];
+  const Rv64Args *a = rv64_args(i);
+  const Alias *alias = find_alias(i->id, a, i->raw);
+  if (!alias) alias = find_alias(base, a, i->raw);
+  if (alias) return print(i, alias->name, "", alias->operands, text);
+  const char *aqrl = strchr(row->bits, 'a') ? order[a->aqrl] : "";
+  print(i, rv64_guest_insn_name(base), aqrl, row->operands, text);
 }
 
 int rv64_disasm(const GuestInsn *i, char *buf, size_t size) {
-  static const char *const order[] = {"", ".rl", ".aq", ".aqrl"};
+  char text[TEXT_MAX];
   GuestInsn again;
-  if (rv64_decode((const uint8_t *)&i->raw, 4, i->pc, &again) != GUEST_DECODE_OK) {
-    if (i->raw == 0) return snprintf(buf, size, "unimp");
+  if (i->raw == 0 || i->raw == 0xc0001073) /* the second: csrrw x0,cycle,x0 */
+    return snprintf(buf, size, "unimp");
+  if (rv64_decode((const uint8_t *)&i->raw, 4, i->pc, &again) != GUEST_DECODE_OK)
     return snprintf(buf, size, i->len == 2 ? ".2byte\t0x%x" : ".4byte\t0x%x", i->raw);
-  }
-  uint16_t base = rv64_rows[i->id].base;
-  const Rv64Args *a = rv64_args(i);
-  if (i->raw == 0xc0001073) return snprintf(buf, size, "unimp");
-  const Alias *alias = find_alias(i->id, a, i->raw);
-  if (!alias) alias = find_alias(base, a, i->raw);
-  if (alias) return print(i, alias->name, "", alias->operands, buf, size);
-  const Rv64Row *row = &rv64_rows[base];
-  return print(i, rv64_guest_insn_name(base), strchr(row->bits, 'a') ? order[a->aqrl] : "",
-               row->operands, buf, size);
+  print_legal(i, text);
+  return snprintf(buf, size, "%s", text);
 }

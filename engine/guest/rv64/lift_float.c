@@ -7,7 +7,10 @@ static void put_s(IrBuilder *b, uint8_t reg, IrRef v) { put_f(b, reg, op1(b, IR_
 
 /* The operation's rounding mode; a dynamic one must be valid. */
 static uint64_t rounding(IrBuilder *b, const Rv64Args *a) {
-  if (a->rm == RV64_RM_DYN) illegal_if(b, get_state(b, offsetof(Rv64State, frm_invalid)));
+  if (a->rm == RV64_RM_DYN) {
+    IrRef rm = get_state(b, offsetof(IrState, fp_rm));
+    illegal_if(b, op2(b, IR_geu, rm, ir_imm(b, RV64_RM_RESERVED)));
+  }
   return a->rm;
 }
 
@@ -101,8 +104,7 @@ COMPARE(fle)
 LIFT(fclass_s) { put_x(b, a->rd, op1(b, IR_fclass32, get_s(b, a->rs1))); }
 LIFT(fclass_d) { put_x(b, a->rd, op1(b, IR_fclass64, get_f(b, a->rs1))); }
 
-/* ---- moves and conversions
- * --------------------------------------------------------------------------------------- */
+/* ---- moves and conversions ------------------------------------------------------------------- */
 
 LIFT(fmv_x_w) { put_x(b, a->rd, op1(b, IR_sext32, get_f(b, a->rs1))); }
 LIFT(fmv_w_x) { put_s(b, a->rd, op1(b, IR_zext32, get_x(b, a->rs1))); }

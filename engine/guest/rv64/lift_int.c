@@ -50,9 +50,7 @@ BINARY_W(sllw, shl32)
 BINARY_W(srlw, shr32)
 BINARY_W(sraw, sar32)
 
-/* ---- memory
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 #define LOAD_X(name, op)                                                                           \
   LIFT(name) { put_x(b, a->rd, ir_emit(b, IR_##op, get_x(b, a->rs1), 0, 0, (uint64_t)a->imm)); }
@@ -71,8 +69,7 @@ STORE_X(sh, st16)
 STORE_X(sw, st32)
 STORE_X(sd, st64)
 
-/* ---- control transfer
- * --------------------------------------------------------------------------------------- */
+/* ---- control transfer ------------------------------------------------------------------------ */
 
 #define BRANCH(name, op)                                                                           \
   LIFT(name) {                                                                                     \
@@ -98,9 +95,7 @@ LIFT(jalr) {
   ir_jump_ind(b, target);
 }
 
-/* ---- M
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- M --------------------------------------------------------------------------------------- */
 
 BINARY(mul, mul)
 BINARY(mulh, mulhs)
@@ -116,9 +111,7 @@ BINARY_W(divuw, divu32)
 BINARY_W(remw, rems32)
 BINARY_W(remuw, remu32)
 
-/* ---- Zba
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Zba ------------------------------------------------------------------------------------- */
 
 /* rd = rs2 + (rs1 << n), rs1 zero-extended from 32 bits if `word`. */
 static void shift_add(IrBuilder *b, const Rv64Args *a, unsigned n, bool word) {
@@ -139,9 +132,7 @@ LIFT(slli_uw) {
   put_x(b, a->rd, op2(b, IR_shl, op1(b, IR_zext32, get_x(b, a->rs1)), ir_imm(b, (uint64_t)a->imm)));
 }
 
-/* ---- Zbb
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Zbb ------------------------------------------------------------------------------------- */
 
 BINARY(andn, andn)
 BINARY(orn, orn)
@@ -168,8 +159,7 @@ UNARY(zext_h, zext16)
 UNARY(orc_b, orcb)
 UNARY(rev8, bswap)
 
-/* ---- Zbs: the bit numbered by rs2 or the immediate, modulo 64
- * ------------------------------------------------------- */
+/* ---- Zbs: the bit numbered by rs2 or the immediate, modulo 64 -------------------------------- */
 
 static IrRef bit_of(IrBuilder *b, IrRef n) { return op2(b, IR_shl, ir_imm(b, 1), n); }
 static IrRef bit_number(IrBuilder *b, const Rv64Args *a, bool imm) {

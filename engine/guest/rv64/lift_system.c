@@ -45,9 +45,7 @@ static void write_csr(IrBuilder *b, int64_t csr, IrRef v) {
   if (csr != CSR_FRM) put_state(b, offsetof(IrState, fp_flags), op2(b, IR_and, v, ir_imm(b, 31)));
   if (csr == CSR_FFLAGS) return;
   if (csr == CSR_FCSR) v = op2(b, IR_shr, v, ir_imm(b, 5));
-  IrRef rm = op2(b, IR_and, v, ir_imm(b, 7));
-  put_state(b, offsetof(IrState, fp_rm), rm);
-  put_state(b, offsetof(Rv64State, frm_invalid), op2(b, IR_ltu, ir_imm(b, 4), rm));
+  put_state(b, offsetof(IrState, fp_rm), op2(b, IR_and, v, ir_imm(b, 7)));
 }
 
 typedef enum Update { WRITE, SET, CLEAR } Update;

@@ -1,4 +1,22 @@
-/* Private to guest/rv64: the state, decoded operands, and what the tables expand to. */
+/* Private to guest/rv64: the state, decoded operands, and what the tables expand to.
+ *
+ * One row of insns.def is all there is of an instruction but for its semantics:
+ *
+ *   INSN(addi,  "iiiiiiiiiiiisssss000ddddd0010011", I, "d,s,j", NONE)
+ *   COMPRESSED(c_addi, "000idddddiiiii01", CI, addi)
+ *
+ * makes the row numbers RV64_addi and RV64_c_addi, an entry of rv64_rows, the prototype of
+ * rv64_lift_addi (lift_int.c: LIFT(addi)), and the text "addi a0,a0,1" (which aliases.def then
+ * calls "add", as objdump does). The decoder matches the bit strings; a compressed row gives the
+ * operands of the instruction it means, so that 13 05 15 00 and 05 05 have the same operands and
+ * the same lifter:
+ *
+ *   GuestInsn i;
+ *   rv64_decode(code, 4, pc, &i);    // i.id = RV64_c_addi, rv64_args(&i)->rd = ->rs1 = 10, ->imm =
+ * 1 rv64_rows[i.id].lift(b, &i);     // rv64_lift_addi
+ *
+ * A new instruction: its row, its LIFT; the sweeps (spec/engine/rv64_spec.lua) then try it against
+ * objdump and qemu-user without further ado. */
 #ifndef RV64_RV64_H
 #define RV64_RV64_H
 
@@ -9,8 +27,6 @@ typedef struct Rv64State {
   uint64_t x[32];             /* x[0] stays 0 */
   uint64_t f[32];             /* singles are NaN-boxed */
   uint64_t lr_addr, lr_value; /* reservation; ~0: none (no aligned address) */
-  uint64_t frm_invalid; /* the dynamic rounding mode is 5, 6 or 7: instructions that use it are
-                           illegal */
 } Rv64State;
 
 #define RV64_NO_RESERVATION UINT64_MAX
@@ -26,7 +42,9 @@ static inline const Rv64Args *rv64_args(const GuestInsn *i) {
   return (const Rv64Args *)(const void *)i->priv;
 }
 
-enum { RV64_RM_DYN = 7 };
+/* Rounding modes of instructions: dynamic; from 5 on a mode in frm is reserved, and its use
+ * illegal. */
+enum { RV64_RM_RESERVED = 5, RV64_RM_DYN = 7 };
 
 /* Row numbers. */
 typedef enum Rv64Id {

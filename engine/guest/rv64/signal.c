@@ -1,9 +1,12 @@
 /* Signal frames as Linux/riscv64 lays them out (arch/riscv/kernel/signal.c, struct rt_sigframe):
  *
- *   sp + 0     siginfo, 128 bytes
- *   sp + 128   ucontext: flags 8, link 8, stack {sp 8, flags 4, pad 4, size 8}, sigmask 8 and
- * padding up to 128 bytes, (16-byte alignment), sigcontext: pc, x1..x31 (256 bytes), f0..f31 (256),
- * fcsr 4, padding up to 528 */
+ *   sp + 0      siginfo           128 bytes
+ *   sp + 128    ucontext          flags 8, link 8, stack {sp 8, flags 4, pad 4, size 8},
+ *                                 sigmask 8 and padding up to 128, 8 for 16-byte alignment
+ *   sp + 304    sigcontext        pc 8, x1..x31
+ *   sp + 560    floating point    f0..f31, fcsr 4, padding up to 528 (room for quads)
+ *
+ * All registers are saved and restored; fcsr stays as it is for the handler. */
 #include <string.h>
 
 #include "guest/rv64/rv64.h"
@@ -58,7 +61,6 @@ bool rv64_signal_pop(IrState *st, GuestSignal *out, const GuestMem *mem) {
   memcpy(s->f, f.f, sizeof f.f);
   st->fp_flags = f.fcsr & 31;
   st->fp_rm = f.fcsr >> 5 & 7;
-  s->frm_invalid = st->fp_rm > 4;
   s->lr_addr = RV64_NO_RESERVATION;
   st->pc = f.pc & ~1ull;
   out->mask = f.mask;
