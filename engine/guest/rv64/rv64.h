@@ -12,8 +12,8 @@
  * the same lifter:
  *
  *   GuestInsn i;
- *   rv64_decode(code, 4, pc, &i);    // i.id = RV64_c_addi, rv64_args(&i)->rd = ->rs1 = 10, ->imm =
- * 1 rv64_rows[i.id].lift(b, &i);     // rv64_lift_addi
+ *   rv64_decode(code, 4, pc, &i);    // i.id = RV64_c_addi; rv64_args(&i): rd = rs1 = 10, imm = 1
+ *   rv64_rows[i.id].lift(b, &i);     // rv64_lift_addi
  *
  * A new instruction: its row, its LIFT; the sweeps (spec/engine/rv64_spec.lua) then try it against
  * objdump and qemu-user without further ado. */
