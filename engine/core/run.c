@@ -189,7 +189,7 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   t->in_region = true;
   IrExit x = ir_interp(r, s, chain ? core_links(emu) : NULL);
   t->in_guest = t->in_region = false;
-  t->skip_exec_pc = UINT64_MAX;
+  if (x.kind != IR_EXIT_BUDGET) t->skip_exec_pc = UINT64_MAX;
   switch (x.kind) {
   case IR_EXIT_NEXT: *link = x.succ; break;
   case IR_EXIT_TRAP: region_trap(t, &x); break;

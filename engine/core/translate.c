@@ -259,7 +259,7 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   Growth g = {.c = c, .entry = pc, .max_insns = single ? 1 : REGION_INSNS, .max_blocks = single ? 1 : REGION_BLOCKS};
   ir_builder_begin(c->builder, pc);
   follow(&g, pc);
-  while (g.n_todo) grow_block(&g, g.todo[--g.n_todo]);
+  while (g.n_todo && g.n_insns < g.max_insns) grow_block(&g, g.todo[--g.n_todo]);
   IrRegion *r = ir_builder_finish(c->builder);
   bool checking = emu->opt.check_ir;
 #ifdef KIT_DEBUG

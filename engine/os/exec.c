@@ -1,6 +1,8 @@
 /* execve. The new program runs under kitlua again: this command with its script if children are traced, else without a script. A program of the
  * host's own architecture, which a foreign guest may call, is executed by the host. All that can fail is found out before the
  * point of no return, with the kernel's error numbers. */
+#include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +18,7 @@
 #define MAX_STRINGS 100000
 #define MAX_DEPTH   5
 
-#define HOST_MACHINE 62 /* EM_X86_64 */
+#define HOST_MACHINE EM_X86_64
 
 typedef VEC(char *) Strings;
 
@@ -66,10 +68,17 @@ static bool script_interpreter(const char *path, char *line, size_t size, char *
   return **interp != 0;
 }
 
-typedef struct Exec {
+typedef struct OsExec {
   char path[PATH_MAX + 64]; /* on the host */
   Strings argv, envp;
 } Exec;
+
+void os_exec_free(Exec *e) {
+  if (!e) return;
+  free_strings(&e->argv);
+  free_strings(&e->envp);
+  free(e);
+}
 
 static void insert(Strings *s, size_t at, const char *word) {
   vec_push(s, NULL);
@@ -100,39 +109,75 @@ static int resolve(CoreThread *t, Exec *e, const char *shown) {
   return -ELOOP;
 }
 
-/* The kitlua command: ourselves, if we are it. */
+/* A dynamically linked program needs its loader (kernel: ENOENT without; ELIBBAD if it is no program). */
+static int check_loader(CoreThread *t, const char *path) {
+  Elf64_Ehdr eh;
+  Elf64_Phdr ph;
+  char name[PATH_MAX], buf[PATH_MAX + 64];
+  int err = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0; /* executable but not readable: the host's execve knows */
+  bool ok = pread(fd, &eh, sizeof eh, 0) == sizeof eh && eh.e_phentsize == sizeof ph;
+  for (int i = 0; ok && !err && i < eh.e_phnum; i++) {
+    if (pread(fd, &ph, sizeof ph, (off_t)(eh.e_phoff + (uint64_t)i * sizeof ph)) != sizeof ph) break;
+    if (ph.p_type != PT_INTERP) continue;
+    bool named = ph.p_filesz > 1 && ph.p_filesz <= sizeof name && pread(fd, name, ph.p_filesz, (off_t)ph.p_offset) == (ssize_t)ph.p_filesz && !name[ph.p_filesz - 1];
+    if (!named) err = -ENOEXEC;
+    else if (!(err = executable(os_host_path(t->emu, name, buf, sizeof buf))) && !os_elf_machine(os_host_path(t->emu, name, buf, sizeof buf))) err = -ELIBBAD;
+  }
+  close(fd);
+  return err;
+}
+
+static bool is_kitlua(const char *path) {
+  const char *base = strrchr(path, '/');
+  return !strcmp(base ? base + 1 : path, "kitlua") && !access(path, X_OK);
+}
+
+/* The kitlua command: ourselves, if we are it; what the variable KITLUA names; the one beside kit.so; the one in PATH. */
 static bool find_kitlua(char *out, size_t size) {
+  Dl_info here;
   ssize_t n = readlink("/proc/self/exe", out, size - 1);
   out[n < 0 ? 0 : n] = 0;
-  const char *base = strrchr(out, '/');
-  if (base && !strcmp(base + 1, "kitlua")) return true;
+  if (is_kitlua(out)) return true;
   const char *named = getenv("KITLUA"), *path = getenv("PATH");
   if (named) return snprintf(out, size, "%s", named) < (int)size;
+  if (dladdr(&os_linux, &here) && here.dli_fname && strrchr(here.dli_fname, '/')) {
+    snprintf(out, size, "%.*s/kitlua", (int)(strrchr(here.dli_fname, '/') - here.dli_fname), here.dli_fname);
+    if (is_kitlua(out)) return true;
+  }
   while (path && *path) {
     size_t len = strcspn(path, ":");
     snprintf(out, size, "%.*s/kitlua", (int)len, path);
-    if (!access(out, X_OK)) return true;
+    if (is_kitlua(out)) return true;
     path += len + (path[len] == ':');
   }
   return false;
 }
+
+static void add(Strings *s, const char *word) { vec_push(s, xstrdup(word)); }
 
 /* kitlua [options] [script and its options] -- path args: as opt.reexec says, argv[0] kept apart. */
 static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
   if (!find_kitlua(kitlua, size)) return false;
   Strings w = {0};
   const char *const *pre = emu->opt.reexec;
-  vec_push(&w, xstrdup("kitlua"));
-  vec_push(&w, xstrdup("--argv0"));
-  vec_push(&w, xstrdup(e->argv.n ? e->argv.at[0] : ""));
-  if (!pre && emu->sysroot) {
-    vec_push(&w, xstrdup("--sysroot"));
-    vec_push(&w, xstrdup(emu->sysroot));
+  add(&w, "kitlua");
+  add(&w, "--argv0");
+  add(&w, e->argv.n ? e->argv.at[0] : "");
+  if (!pre && emu->opt.sysroot) {
+    add(&w, "--sysroot");
+    add(&w, emu->sysroot);
   }
-  for (size_t i = 1; pre && pre[0] && pre[i]; i++) vec_push(&w, xstrdup(pre[i]));
-  vec_push(&w, xstrdup("--"));
-  vec_push(&w, xstrdup(e->path));
-  for (size_t i = 1; i < e->argv.n; i++) vec_push(&w, xstrdup(e->argv.at[i]));
+  for (size_t i = 1; pre && pre[0] && pre[i] && strcmp(pre[i], "--"); i++) add(&w, pre[i]);
+  add(&w, "--");
+  if (strchr(e->path, '/')) {
+    add(&w, e->path);
+  } else { /* in the present folder, not in PATH */
+    char here[sizeof e->path + 2];
+    snprintf(here, sizeof here, "./%s", e->path);
+    add(&w, here);
+  }
+  for (size_t i = 1; i < e->argv.n; i++) add(&w, e->argv.at[i]);
   free_strings(&e->argv);
   e->argv.at = w.at;
   e->argv.n = w.n;
@@ -140,9 +185,32 @@ static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
   return true;
 }
 
+/* The host's execve. Ignored signals are the guest's already; the blocked ones become exactly so, and limits that the engine changed
+ * for itself go back. A signal that comes first is delivered first. */
+static int64_t host_execve(CoreThread *t, const char *path, Exec *e) {
+  OsProcess *p = os_process(t->emu);
+  struct rlimit files, stack;
+  fflush(NULL);
+  getrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_STACK, &stack);
+  setrlimit(RLIMIT_NOFILE, &p->nofile);
+  setrlimit(RLIMIT_STACK, &p->stack);
+  if (p->vfork_child) p->exec = e; /* if it succeeds, only the parent can free it */
+  uint64_t before;
+  os_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)(uintptr_t)&os_thread(t)->mask, (long)(uintptr_t)&before, 8, 0, 0);
+  int64_t r = os_thread(t)->pending ? OS_ENOTRUN
+              : os_safe_call(&t->state->interrupt, SYS_execve, (long[6]){(long)(uintptr_t)path, (long)(uintptr_t)e->argv.at, (long)(uintptr_t)e->envp.at});
+  if (!os_thread(t)->pending) os_restore_mask(before);
+  else os_block_all(NULL);
+  p->exec = NULL;
+  setrlimit(RLIMIT_NOFILE, &files);
+  setrlimit(RLIMIT_STACK, &stack);
+  return r;
+}
+
 static int64_t execute(CoreThread *t, Exec *e, const char *shown) {
-  Emu *emu = t->emu;
   char kitlua[PATH_MAX];
+  if (os_thread(t)->pending) return OS_ENOTRUN;
   int err = resolve(t, e, shown);
   if (err) return err;
   uint16_t machine = os_elf_machine(e->path);
@@ -150,7 +218,9 @@ static int64_t execute(CoreThread *t, Exec *e, const char *shown) {
   if (!ours && machine != HOST_MACHINE) return -ENOEXEC;
   const char *path = e->path;
   if (ours) {
-    if (!wrap(emu, e, kitlua, sizeof kitlua)) {
+    err = check_loader(t, e->path);
+    if (err) return err;
+    if (!wrap(t->emu, e, kitlua, sizeof kitlua)) {
       fprintf(stderr, "kitlua: cannot run %s: the kitlua command is not in PATH (name it in the variable KITLUA)\n", e->path);
       return -ENOEXEC;
     }
@@ -158,15 +228,7 @@ static int64_t execute(CoreThread *t, Exec *e, const char *shown) {
   }
   vec_push(&e->argv, NULL);
   vec_push(&e->envp, NULL);
-  fflush(NULL);
-  /* The host's mask and ignored signals are the guest's already; the limits that we raised go back. */
-  struct rlimit host, own = os_process(emu)->nofile;
-  getrlimit(RLIMIT_NOFILE, &host);
-  setrlimit(RLIMIT_NOFILE, &own);
-  execve(path, e->argv.at, e->envp.at);
-  err = -errno;
-  setrlimit(RLIMIT_NOFILE, &host);
-  return err;
+  return host_execve(t, path, e);
 }
 
 static int64_t exec_path(CoreThread *t, const char *path, uint64_t argv, uint64_t envp) {
@@ -179,9 +241,7 @@ static int64_t exec_path(CoreThread *t, const char *path, uint64_t argv, uint64_
   if (!err) err = read_strings(t, envp, &e->envp);
   if (!err && !path[0]) err = -ENOENT;
   if (!err) err = execute(t, e, shown);
-  free_strings(&e->argv);
-  free_strings(&e->envp);
-  free(e);
+  os_exec_free(e);
   return err;
 }
 

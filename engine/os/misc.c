@@ -37,7 +37,12 @@ int64_t os_getcpu(CoreThread *t, uint64_t a[6]) {
 
 int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
   switch ((int)a[0]) {
-  case PR_SET_NAME: case PR_GET_NAME: {
+  case PR_SET_NAME: {
+    size_t len;
+    if (!guest_string(t->emu, t, a[1], &len)) return -EFAULT;
+    break;
+  }
+  case PR_GET_NAME: {
     int err = guest_prepare_write(t->emu, t, a[1], 16);
     if (err) return err;
     break;

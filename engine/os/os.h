@@ -133,7 +133,9 @@ void os_restore_mask(uint64_t old);
 /* process.c */
 void os_thread_exit(CoreThread *t);
 int os_host_tid(Emu *emu, int tid);      /* the main guest thread's id is the pid, its host thread has another */
-int64_t os_exec(CoreThread *t, const char *path, uint64_t argv, uint64_t envp);
+
+/* exec.c */
+void os_exec_free(struct OsExec *e);
 
 /* tables.c: what the rows say, parsed once. */
 typedef enum OsKind {

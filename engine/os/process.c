@@ -1,5 +1,6 @@
 /* Threads and processes: clone in its three forms, exit, waiting, ids. */
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdio.h>
@@ -12,13 +13,16 @@
 
 #include "os/os.h"
 
-#define VFORK_STACK (1u << 20)
+#define VFORK_STACK (2u << 20) /* as other host threads of guest threads have */
+/* clone's flags that are about memory of this process, or mean nothing for a process of its own. */
+#define FORK_FLAGS  ((uint64_t)(CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_SYSVSEM | CLONE_DETACHED | CLONE_VFORK))
 
 /* ---- ids ------------------------------------------------------------------------------------------------------ */
 
 int os_host_tid(Emu *emu, int tid) {
   CoreThread *t = tid ? core_find_thread(emu, tid) : NULL;
-  return t ? t->host_tid : tid;
+  if (t) return t->host_tid;
+  return tid == getpid() ? INT_MAX : tid; /* the main thread is gone: what has its number is the controller */
 }
 
 int64_t os_gettid(CoreThread *t, uint64_t a[6]) {
@@ -55,10 +59,14 @@ int64_t os_sched_yield(CoreThread *t, uint64_t a[6]) {
 
 /* A futex word owned by a dying thread: mark it and wake one waiter (kernel/futex, handle_futex_death). */
 static void futex_death(CoreThread *t, uint64_t va) {
-  uint32_t v;
-  if (va % 4 || guest_read(t->emu, t, va, &v, 4) || (v & FUTEX_TID_MASK) != (uint32_t)t->tid) return;
-  v = (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
-  if (!guest_write(t->emu, t, va, &v, 4)) core_wake(t->emu, va, ~0u, 1, 0, 0);
+  if (va % 4 || guest_prepare_write(t->emu, t, va, 4)) return;
+  uint32_t *w = emu_addr_space_ptr(t->emu, va, 4, PROT_READ), v = w ? *w : 0;
+  do {
+    if (!w || (v & FUTEX_TID_MASK) != (uint32_t)t->tid) return;
+  } while (!__atomic_compare_exchange_n(w, &v, (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  if (!(v & FUTEX_WAITERS)) return;
+  core_wake(t->emu, va, ~0u, 1, 0, 0);
+  os_raw(SYS_futex, (long)va, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
 static void walk_robust_list(CoreThread *t) {
@@ -68,22 +76,24 @@ static void walk_robust_list(CoreThread *t) {
   for (int i = 0; next && (next & ~1ull) != head && i < 2048; i++) {
     uint64_t entry = next & ~1ull;
     if (guest_read(t->emu, t, entry, &next, 8)) return;
-    if (entry != list[2]) futex_death(t, entry + list[1]);
+    if (entry != (list[2] & ~1ull)) futex_death(t, entry + list[1]);
   }
   if (list[2]) futex_death(t, (list[2] & ~1ull) + list[1]);
 }
 
 void os_thread_exit(CoreThread *t) {
   OsThread *o = os_thread(t);
+  OsProcess *p = os_process(t->emu);
   uint32_t zero = 0;
   walk_robust_list(t);
   if (o->clear_child_tid && !guest_write(t->emu, t, o->clear_child_tid, &zero, 4)) {
     core_wake(t->emu, o->clear_child_tid, ~0u, 1, 0, 0);
     os_raw(SYS_futex, (long)o->clear_child_tid, FUTEX_WAKE, 1, 0, 0, 0); /* other processes that share the page */
   }
-  os_block_all(&(uint64_t){0}); /* this host thread takes no more signals */
+  os_block_all(NULL); /* this host thread takes no more signals */
   t->os = NULL;
-  free(o);
+  if (p->main == o) p->main = NULL; /* kept: another thread's handler may just be looking at it */
+  else free(o);
 }
 
 int64_t os_exit(CoreThread *t, uint64_t a[6]) {
@@ -93,13 +103,15 @@ int64_t os_exit(CoreThread *t, uint64_t a[6]) {
 
 int64_t os_exit_group(CoreThread *t, uint64_t a[6]) {
   if (os_process(t->emu)->vfork_child) _exit((int)a[0] & 255);
+  /* Locks in memory shared with other processes are given up; the rest of the memory goes with this one. */
+  for (CoreThread *o = t->emu->threads; o; o = o->next) walk_robust_list(o);
   core_process_exit(t, (int)a[0] & 255, 0);
 }
 
 /* ---- clone ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct CloneArgs {
-  uint64_t flags, stack, parent_tid, tls, child_tid;
+  uint64_t flags, stack, parent_tid, tls, child_tid, pidfd;
   int exit_signal;
 } CloneArgs;
 
@@ -114,7 +126,11 @@ static int64_t new_thread(CoreThread *t, const CloneArgs *c) {
   if (c->flags & CLONE_CHILD_CLEARTID) o->clear_child_tid = c->child_tid;
   child->os = o;
   t->emu->guest->clone_thread(child->state, c->stack, c->flags & CLONE_SETTLS ? c->tls : 0);
-  if (!core_thread_start(child)) {
+  uint64_t mask;
+  os_block_all(&mask); /* inherited by the host thread: it takes no signal until it is a guest's */
+  bool started = core_thread_start(child);
+  os_restore_mask(mask);
+  if (!started) {
     core_thread_discard(child);
     free(o);
     return -EAGAIN;
@@ -134,27 +150,77 @@ static void raise_fork(CoreThread *t, int child, bool vfork) {
   core_raise(t, &(KitEvent){.kind = KIT_EV_FORK, .tid = t->tid, .pc = t->state->pc, .fork = {.child = child, .vfork = vfork}});
 }
 
+/* What fork() does not do. The C library's own state in the child is then a little off (its idea of its thread id), which nothing of ours looks at. */
+static bool plain_fork(const CloneArgs *c) { return c->exit_signal == SIGCHLD && !(c->flags & ~FORK_FLAGS); }
+
+static int host_fork(const CloneArgs *c, int *pidfd) {
+  if (plain_fork(c)) return fork();
+  return (int)syscall(SYS_clone, (long)((c->flags & ~FORK_FLAGS) | (uint64_t)c->exit_signal), 0, pidfd, 0, 0);
+}
+
 static int64_t fork_process(CoreThread *t, const CloneArgs *c) {
+  OsProcess *p = os_process(t->emu);
+  OsThread *o = os_thread(t);
   uint64_t mask;
+  int pidfd = -1;
   fflush(NULL); /* what is buffered belongs to the parent */
   os_block_all(&mask);
-  pid_t pid = fork();
+  if (o->pending) {
+    os_restore_mask(mask);
+    return OS_ENOTRUN;
+  }
+  int pid = host_fork(c, &pidfd);
+  int err = errno;
   if (pid == 0) {
     core_after_fork_child(t);
-    os_thread(t)->pending = false;
+    p->main = o;
+    p->main_host_tid = t->host_tid;
+    p->vfork_child = false;
+    o->held = 0;
+    o->robust_head = 0;
     os_restore_mask(mask);
     child_registers(t, c);
     return 0;
   }
-  int err = errno;
   os_restore_mask(mask);
   if (pid < 0) return -err;
   if (c->flags & CLONE_PARENT_SETTID) store_tid(t, c->parent_tid, pid);
+  if (c->flags & CLONE_PIDFD) store_tid(t, c->pidfd, pidfd);
   raise_fork(t, pid, false);
   return pid;
 }
 
 /* ---- vfork: the child shares the parent's memory, engine and all, while the parent's host thread sleeps in clone ------- */
+
+/* What the child changes of the engine's view of its thread and process, put back for the parent. The rest (translations, memory,
+ * what hooks have gathered) is as good for the parent. */
+typedef struct VforkSaved {
+  CoreThread thread;
+  OsThread os;
+  OsProcess process;
+  void *state;
+} VforkSaved;
+
+static VforkSaved *save_for_parent(CoreThread *t) {
+  VforkSaved *v = xmalloc(sizeof *v);
+  v->thread = *t;
+  v->os = *os_thread(t);
+  v->process = *os_process(t->emu);
+  v->state = xmalloc(t->emu->guest->state_size);
+  memcpy(v->state, t->state, t->emu->guest->state_size);
+  return v;
+}
+
+static void restore_parent(CoreThread *t, VforkSaved *v) {
+  os_exec_free(os_process(t->emu)->exec);
+  *t = v->thread;
+  *os_thread(t) = v->os;
+  *os_process(t->emu) = v->process;
+  memcpy(t->state, v->state, t->emu->guest->state_size);
+  t->emu->current = t;
+  free(v->state);
+  free(v);
+}
 
 typedef struct VforkChild {
   CoreThread *t;
@@ -165,38 +231,38 @@ typedef struct VforkChild {
 static int vfork_main(void *arg) {
   VforkChild *v = arg;
   CoreThread *t = v->t;
+  OsProcess *p = os_process(t->emu);
   t->tid = t->host_tid = getpid();
   t->state->tid = (uint64_t)t->tid;
-  os_process(t->emu)->vfork_child = true;
+  p->vfork_child = true;
+  p->main = os_thread(t);
+  p->main_host_tid = t->host_tid;
+  p->exec = NULL;
   os_restore_mask(v->mask);
   child_registers(t, v->args);
   core_run_here(t); /* until exec or _exit */
 }
 
 static int64_t vfork_process(CoreThread *t, const CloneArgs *c) {
-  Emu *emu = t->emu;
-  char *stack = mmap(NULL, VFORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (stack == MAP_FAILED) return -ENOMEM;
   VforkChild v = {.t = t, .args = c};
-  /* What the child changes of the engine's thread is put back; the rest (translations, memory) is as good for the parent. */
-  CoreThread thread = *t;
-  OsThread os = *os_thread(t);
-  void *state = xmalloc(emu->guest->state_size);
-  memcpy(state, t->state, emu->guest->state_size);
+  int pidfd = -1;
   fflush(NULL);
   os_block_all(&v.mask);
-  int pid = clone(vfork_main, stack + VFORK_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &v);
+  char *stack = os_thread(t)->pending ? NULL : mmap(NULL, VFORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!stack || stack == MAP_FAILED) {
+    os_restore_mask(v.mask);
+    return stack ? -ENOMEM : OS_ENOTRUN;
+  }
+  VforkSaved *saved = save_for_parent(t);
+  int flags = CLONE_VM | CLONE_VFORK | (int)(c->flags & CLONE_PIDFD) | c->exit_signal;
+  int pid = clone(vfork_main, stack + VFORK_STACK, flags, &v, &pidfd);
   int err = errno;
-  *t = thread;
-  *os_thread(t) = os;
-  memcpy(t->state, state, emu->guest->state_size);
-  os_process(emu)->vfork_child = false;
-  emu->current = t;
+  restore_parent(t, saved);
   os_restore_mask(v.mask);
-  free(state);
   munmap(stack, VFORK_STACK);
   if (pid < 0) return -err;
   if (c->flags & CLONE_PARENT_SETTID) store_tid(t, c->parent_tid, pid);
+  if (c->flags & CLONE_PIDFD) store_tid(t, c->pidfd, pidfd);
   raise_fork(t, pid, true);
   return pid;
 }
@@ -204,6 +270,7 @@ static int64_t vfork_process(CoreThread *t, const CloneArgs *c) {
 #define THREAD_FLAGS (CLONE_VM | CLONE_THREAD | CLONE_SIGHAND)
 
 static int64_t clone_any(CoreThread *t, const CloneArgs *c) {
+  if (c->flags & CLONE_PIDFD && guest_prepare_write(t->emu, t, c->pidfd, 4)) return -EFAULT;
   if (c->flags & CLONE_THREAD) return (c->flags & THREAD_FLAGS) == THREAD_FLAGS ? new_thread(t, c) : -EINVAL;
   if (os_process(t->emu)->vfork_child) return -EAGAIN; /* a vfork child may only exec or exit */
   if (c->flags & CLONE_VM && c->flags & CLONE_VFORK) return vfork_process(t, c);
@@ -214,7 +281,7 @@ static int64_t clone_any(CoreThread *t, const CloneArgs *c) {
 /* riscv64 and aarch64: flags, stack, parent_tid, tls, child_tid; x86-64 has the last two exchanged. */
 int64_t os_clone(CoreThread *t, uint64_t a[6]) {
   bool generic = t->emu->guest->generic_syscalls;
-  CloneArgs c = {.flags = a[0] & ~0xffull, .exit_signal = (int)(a[0] & 0xff), .stack = a[1], .parent_tid = a[2], .tls = generic ? a[3] : a[4], .child_tid = generic ? a[4] : a[3]};
+  CloneArgs c = {.flags = a[0] & ~0xffull, .exit_signal = (int)(a[0] & 0xff), .stack = a[1], .parent_tid = a[2], .pidfd = a[2], .tls = generic ? a[3] : a[4], .child_tid = generic ? a[4] : a[3]};
   return clone_any(t, &c);
 }
 
@@ -222,8 +289,8 @@ int64_t os_clone3(CoreThread *t, uint64_t a[6]) {
   uint64_t k[11] = {0}; /* struct clone_args: flags pidfd child_tid parent_tid exit_signal stack stack_size tls set_tid set_tid_size cgroup */
   if (a[1] < 64) return -EINVAL;
   if (guest_read(t->emu, t, a[0], k, a[1] < sizeof k ? a[1] : sizeof k)) return -EFAULT;
-  if (k[0] & CLONE_PIDFD || k[8]) return -EINVAL;
-  CloneArgs c = {.flags = k[0], .child_tid = k[2], .parent_tid = k[3], .exit_signal = (int)k[4], .stack = k[5] ? k[5] + k[6] : 0, .tls = k[7]};
+  if (k[8] || k[0] & 0xff || k[4] > 64) return -EINVAL;
+  CloneArgs c = {.flags = k[0], .pidfd = k[1], .child_tid = k[2], .parent_tid = k[3], .exit_signal = (int)k[4], .stack = k[5] ? k[5] + k[6] : 0, .tls = k[7]};
   return clone_any(t, &c);
 }
 

@@ -38,8 +38,8 @@ describe("riscv64", function()
     assert(run.status == 0 and run.out:match("^%d+ passed\n$"), support.describe(run))
   end)
 
-  for _, name in ipairs {"libc.so.6", "libm.so.6", "libstdc++.so.6"} do
-    it("disassembles " .. name .. " as objdump does", function()
+  for name, tag in pairs {["libc.so.6"] = "", ["libm.so.6"] = "#verify", ["libstdc++.so.6"] = "#verify"} do
+    it(("disassembles %s as objdump does %s"):format(name, tag), function()
       support.with_tempdir(function(dir)
         check_disassembly(name, disasm.elf(LIBRARIES .. name, TOOLS .. "rv64_disasm", dir))
       end)
@@ -69,12 +69,13 @@ describe("riscv64", function()
   end)
 
   it("executes every instruction as qemu-user does", function()
-    assert(sweep(seed or 1, 30, 200) > 1000000)
+    assert(sweep(seed or 1, 30, 30) > 200000)
   end)
 
   it("executes every instruction as qemu-user does, at length #verify", function()
     local cases = 0
     for i = 1, 10 do cases = cases + sweep((seed or 1000) + i, 200, 100) end
     note("instructions: %d cases in all", cases)
+    assert(cases > 10000000)
   end)
 end)
