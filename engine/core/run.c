@@ -236,7 +236,11 @@ static void *thread_main(void *arg) {
     core_sched_enter(t, false);
     guest_loop(t);
   }
-  /* From here on the thread is nobody's: it holds neither baton nor lock. */
+  /* From here on the thread is nobody's: it holds neither baton nor lock, and takes no signals. */
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, NULL);
+  self = NULL;
   core_fault_thread_end(t);
   pthread_mutex_lock(&emu->lock);
   vec_push(&emu->finished, pthread_self());

@@ -278,6 +278,9 @@ static void run_until_stopped(Emu *emu) {
 void core_controller_run(Emu *emu) {
   sigset_t all, before;
   sigfillset(&all); /* signals sent to the process are the guest's: one of its threads takes them */
+  /* What has no effect by default is dropped by the kernel, unless the process's first thread blocks it. */
+  const int quiet[] = {SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
+  for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) sigdelset(&all, quiet[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   run_until_stopped(emu);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
