@@ -106,7 +106,16 @@ void os_signal_thread(CoreThread *t) {
 
 typedef void HostHandler(int signo, siginfo_t *info, void *context);
 
-static bool is_kick(int signo, const siginfo_t *info) { return signo == KICK_SIGNAL && info->si_code == SI_QUEUE && (uint64_t)(uintptr_t)info->si_value.sival_ptr == KICK_VALUE; }
+static bool is_kick(const siginfo_t *info) { return info->si_code == SI_QUEUE && (uint64_t)(uintptr_t)info->si_value.sival_ptr == KICK_VALUE; }
+
+static int64_t send_kick(int host_tid, int signo) {
+  siginfo_t info = {0};
+  info.si_signo = signo;
+  info.si_code = SI_QUEUE;
+  info.si_pid = getpid();
+  info.si_value.sival_ptr = (void *)(uintptr_t)KICK_VALUE;
+  return os_raw(SYS_rt_tgsigqueueinfo, getpid(), host_tid, signo, (long)(uintptr_t)&info, 0, 0);
+}
 
 static void block_on_return(void *context, uint64_t signals) {
   uint64_t mask;
@@ -126,6 +135,16 @@ static Default default_of(int signo) {
   }
 }
 
+static _Atomic uint64_t left_to_guest; /* signals of QUIET that the first thread blocks */
+
+/* A signal of QUIET is no longer without effect: has the process's first thread, the controller, block it, so that the guest's threads get
+ * it, and before kill() returns if it is the guest that sends it. */
+static void leave_to_guest(int signo) {
+  if (!owner || !owner->running || owner->is_child || atomic_load(&left_to_guest) & BIT(signo)) return;
+  if (send_kick(getpid(), signo)) return;
+  for (int tries = 0; tries < 1000 && !(atomic_load(&left_to_guest) & BIT(signo)); tries++) usleep(20);
+}
+
 static void as_without_us(int signo, siginfo_t *info, void *context) {
   uint64_t before = (uint64_t)(uintptr_t)saved[signo].handler;
   if (before == K_IGN || (before == K_DFL && default_of(signo) == IGNORE)) return;
@@ -142,6 +161,11 @@ static void as_without_us(int signo, siginfo_t *info, void *context) {
 /* A signal for a host thread that is no guest's, that is, outside of kit_run. The user's attempts to end a stopped guest end the process;
  * what else is the guest's waits for it. */
 static void foreign_signal(int signo, siginfo_t *info, void *context) {
+  if (is_kick(info)) { /* leave_to_guest */
+    block_on_return(context, BIT(signo));
+    atomic_fetch_or(&left_to_guest, BIT(signo));
+    return;
+  }
   const uint64_t by_user = BIT(SIGINT) | BIT(SIGTERM) | BIT(SIGHUP) | BIT(SIGQUIT);
   bool lives = owner && owner->started && !owner->ended;
   bool by_timer = info->si_code == SI_TIMER || (info->si_code == SI_KERNEL && BIT(signo) & (BIT(SIGALRM) | BIT(SIGVTALRM) | BIT(SIGPROF)));
@@ -173,7 +197,7 @@ static bool pass_to_main(const OsThread *o, int signo, siginfo_t *info) {
 
 static void take_signal(CoreThread *t, int signo, siginfo_t *info, void *context) {
   OsThread *o = os_thread(t);
-  if (!is_kick(signo, info)) {
+  if (!is_kick(info)) {
     bool never_blocked = BIT(signo) & NEVER_BLOCKED;
     if (pass_to_main(o, signo, info)) return;
     if (never_blocked && (o->pending || o->mask & BIT(signo))) {
@@ -202,14 +226,7 @@ static void on_signal(int signo, siginfo_t *info, void *context) {
   errno = saved_errno;
 }
 
-void os_kick(CoreThread *t) {
-  siginfo_t info = {0};
-  info.si_signo = KICK_SIGNAL;
-  info.si_code = SI_QUEUE;
-  info.si_pid = getpid();
-  info.si_value.sival_ptr = (void *)(uintptr_t)KICK_VALUE;
-  os_raw(SYS_rt_tgsigqueueinfo, getpid(), t->host_tid, KICK_SIGNAL, (long)(uintptr_t)&info, 0, 0);
-}
+void os_kick(CoreThread *t) { send_kick(t->host_tid, KICK_SIGNAL); }
 
 /* ---- dispositions -------------------------------------------------------------------------------------------------- */
 
@@ -232,6 +249,7 @@ static void install(OsProcess *p, int signo) {
   }
   p->caught[signo] = catch;
   host_action(signo, &act, NULL);
+  if (catch && BIT(signo) & QUIET) leave_to_guest(signo);
 }
 
 void os_signal_init(Emu *emu) {
@@ -241,6 +259,7 @@ void os_signal_init(Emu *emu) {
     if ((uint64_t)(uintptr_t)saved[s].handler == K_IGN) p->actions[s].handler = K_IGN;
   }
   owner = emu;
+  left_to_guest = 0;
   p->main = os_thread(emu->threads_first);
   os_raw(SYS_rt_sigprocmask, SIG_SETMASK, 0, (long)(uintptr_t)&p->main->mask, 8, 0, 0);
   p->quiet_blocked = p->main->mask & QUIET;
