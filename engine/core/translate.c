@@ -209,6 +209,10 @@ static void begin_insn(IrBuilder *b, const GuestInsn *insn) {
   ir_builder_insn(b, &(IrInsn){.pc = insn->pc, .target = insn->target, .len = insn->len, .branch = insn->branch, .id = insn->id});
 }
 
+static bool is_full(const Growth *g) {
+  return g->n_insns >= g->max_insns || ir_builder_ops(g->c->builder) > IR_MAX_OPS / 8;
+}
+
 /* One block: instructions up to a branch, a block already there, or a limit. */
 static void grow_block(Growth *g, uint64_t pc) {
   const Guest *guest = g->c->emu->guest;
@@ -224,7 +228,7 @@ static void grow_block(Growth *g, uint64_t pc) {
       ir_trap(b, n ? IR_TRAP_NEXT : IR_TRAP_FETCH, pc);
       return;
     }
-    if ((n && is_done(g, pc)) || g->n_insns >= g->max_insns || ir_builder_ops(b) > IR_MAX_OPS / 8) {
+    if (n && (is_done(g, pc) || is_full(g))) {
       ir_jump(b, pc);
       return;
     }
@@ -259,7 +263,8 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   Growth g = {.c = c, .entry = pc, .max_insns = single ? 1 : REGION_INSNS, .max_blocks = single ? 1 : REGION_BLOCKS};
   ir_builder_begin(c->builder, pc);
   follow(&g, pc);
-  while (g.n_todo && g.n_insns < g.max_insns) grow_block(&g, g.todo[--g.n_todo]);
+  /* A full region gets no further block: one without instructions would be a jump to itself. */
+  while (g.n_todo && !is_full(&g)) grow_block(&g, g.todo[--g.n_todo]);
   IrRegion *r = ir_builder_finish(c->builder);
   bool checking = emu->opt.check_ir;
 #ifdef KIT_DEBUG
