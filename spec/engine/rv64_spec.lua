@@ -5,6 +5,9 @@ local disasm = require "spec.tools.rv64_disasm_sweep"
 local TOOLS = support.build .. "/spec/tools/"
 local LIBRARIES = support.sysroot.rv64 .. "/lib/"
 
+local QEMU = support.qemu_path.rv64
+local KITLUA = support.stand_in and QEMU or support.kitlua .. " --"
+
 local function note(format, ...) io.stderr:write(format:format(...), "\n") end
 
 local function check_disassembly(what, result)
@@ -15,23 +18,23 @@ local function check_disassembly(what, result)
   assert(result.lines > 10000)
 end
 
--- Executes n encodings of each row on k states; returns the number of cases.
-local function sweep(seed, n, k)
+-- Executes n encodings of each row on k states in the guest program under `runner` (qemu-user, or kitlua itself) and
+-- by decoder, lifter and interpreter alone; returns the number of cases.
+local function sweep(runner, seed, n, k)
   local arguments = ("%d %d %d"):format(seed, n, k)
   local pipe = "%srv64_exec_host jobs %s | %s %srv64_exec_guest | %srv64_exec_host check %s"
-  local run = support.run {"sh", "-c", pipe:format(
-    TOOLS, arguments, support.qemu_path.rv64, TOOLS, TOOLS, arguments), timeout = 3600}
+  local run = support.run {"sh", "-c", pipe:format(TOOLS, arguments, runner, TOOLS, TOOLS, arguments), timeout = 3600}
   assert(run.status == 0, support.describe(run))
   local cases = run.out:match("(%d+) cases, 0 wrong\n$")
   assert(cases, support.describe(run))
-  note("instructions, seed %d: %d cases like qemu-riscv64", seed, cases)
+  note("instructions, seed %d: %d cases as under %s", seed, cases, runner:match("[^/]+$"))
   return tonumber(cases)
 end
 
 describe("riscv64", function()
   local seed = tonumber(os.getenv("SEED"))
 
-  setup(function() support.make("c-tests rv64-tools") end)
+  setup(function() support.make("all c-tests rv64-tools") end)
 
   it("has a consistent instruction table", function()
     local run = support.run {support.build .. "/spec/rv64_table_test", timeout = 120}
@@ -69,13 +72,27 @@ describe("riscv64", function()
   end)
 
   it("executes every instruction as qemu-user does", function()
-    assert(sweep(seed or 1, 30, 30) > 200000)
+    assert(sweep(QEMU, seed or 1, 30, 30) > 200000)
   end)
 
   it("executes every instruction as qemu-user does, at length #verify", function()
     local cases = 0
-    for i = 1, 10 do cases = cases + sweep((seed or 1000) + i, 200, 100) end
+    for i = 1, 10 do cases = cases + sweep(QEMU, (seed or 1000) + i, 200, 100) end
     note("instructions: %d cases in all", cases)
     assert(cases > 10000000)
+  end)
+
+  it("executes every instruction under kitlua, traps as signals included", function()
+    assert(sweep(KITLUA, seed or 2, 10, 20) > 40000)
+  end)
+
+  it("executes every instruction under kitlua, at length #verify", function()
+    assert(sweep(KITLUA, seed or 3, 100, 50) > 1000000)
+    assert(sweep(support.kitlua .. " --one-insn --", seed or 4, 20, 20) > 90000)
+  end)
+
+  it("gets out of a region that is full of operations", function()
+    local run = support.run {support.kitlua, "--", TOOLS .. "rv64_full_region", timeout = 20}
+    assert(run.status == 7, support.describe(run))
   end)
 end)

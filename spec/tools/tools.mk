@@ -10,7 +10,10 @@ $(TOOLS)/rv64_exec_guest: spec/tools/rv64_exec_guest.c spec/tools/rv64_exec_stub
                           engine/guest/rv64/insns.def
 	@mkdir -p $(@D)
 	riscv64-linux-gnu-gcc -std=gnu11 $(RV64_BARE) -Iengine -Ispec/tools -o $@ $(filter %.c %.S,$^)
+$(TOOLS)/rv64_full_region: spec/tools/rv64_full_region.S
+	@mkdir -p $(@D)
+	riscv64-linux-gnu-gcc -nostdlib -static -o $@ $<
 -include $(TOOLS)/rv64_disasm.d $(TOOLS)/rv64_exec_host.d
 
-rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest)
+rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region)
 .PHONY: rv64-tools
