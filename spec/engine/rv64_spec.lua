@@ -91,6 +91,14 @@ describe("riscv64", function()
     assert(sweep(support.kitlua .. " --one-insn --", seed or 4, 20, 20) > 90000)
   end)
 
+  it("lets user mode have the control and status registers that qemu-user does", function()
+    local ours = support.run {support.kitlua, "--", TOOLS .. "rv64_csr"}
+    local theirs = support.run {QEMU, TOOLS .. "rv64_csr"}
+    assert.are.equal(0, ours.status)
+    assert.are.equal(theirs.out, ours.out)
+    assert(ours.out:find("instret: runs", 1, true), ours.out)
+  end)
+
   it("gets out of a region that is full of operations", function()
     local run = support.run {support.kitlua, "--", TOOLS .. "rv64_full_region", timeout = 20}
     assert(run.status == 7, support.describe(run))

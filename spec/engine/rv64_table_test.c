@@ -121,6 +121,28 @@ static void test_rows(void) {
   ir_builder_free(b);
 }
 
+/* Whatever the bytes: what decodes lifts, and texts keep to their buffers. */
+static void test_noise(void) {
+  IrBuilder *b = ir_builder_new();
+  GenRandom r = {2};
+  for (int i = 0; i < 200000; i++) {
+    uint32_t raw = (uint32_t)gen_random(&r);
+    GuestInsn insn;
+    char full[80], cut[80];
+    if (i & 1) raw |= 3;
+    GuestDecode d = decode(raw, 4, &insn);
+    CHECK(d != GUEST_DECODE_TRUNCATED && insn.len == ((raw & 3) == 3 ? 4 : 2), "%x", raw);
+    if (d == GUEST_DECODE_OK) test_lifting(b, &insn, rv64_guest.insn_name(insn.id));
+    int n = rv64_disasm(&insn, full, sizeof full);
+    size_t size = gen_below(&r, 40);
+    memset(cut, '#', sizeof cut);
+    CHECK(n == (int)strlen(full) && rv64_disasm(&insn, cut, size) == n, "%x: %s", raw, full);
+    CHECK(cut[size] == '#', "%x: %s in %zu bytes", raw, full, size);
+    CHECK(!size || strlen(cut) == (n < (int)size ? (size_t)n : size - 1), "%x: %s", raw, full);
+  }
+  ir_builder_free(b);
+}
+
 /* ---- decoding -------------------------------------------------------------------------------- */
 
 static void test_branches(void) {
@@ -181,6 +203,7 @@ static void test_registers(void) {
 int main(void) {
   test_overlap();
   test_rows();
+  test_noise();
   test_branches();
   test_lengths();
   test_registers();

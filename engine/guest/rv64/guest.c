@@ -1,25 +1,31 @@
 /* The riscv64 guest as struct Guest. */
 #include <elf.h>
+#include <pthread.h>
 
 #include "guest/rv64/rv64.h"
 
 const GuestReg rv64_regs[] = {
-#define REG(name, alias, member, cls, dwarf) {name, alias, offsetof(Rv64State, member), 8, GUEST_REG_##cls, dwarf},
+#define REG(name, alias, member, cls, dwarf)                                                       \
+  {name, alias, offsetof(Rv64State, member), 8, GUEST_REG_##cls, dwarf},
 #include "guest/rv64/regs.def"
 };
 const uint32_t rv64_n_regs = sizeof rv64_regs / sizeof *rv64_regs;
 
 static void lift(IrBuilder *b, const GuestInsn *insn) { rv64_rows[insn->id].lift(b, insn); }
 
-/* The row's name with dots: filled on first use. */
+/* The rows' names with dots. */
+static char names[RV64_ROWS][16];
+
+static void make_names(void) {
+  for (int id = 0; id < RV64_ROWS; id++)
+    for (size_t n = 0; rv64_rows[id].name[n] && n < sizeof names[0] - 1; n++)
+      names[id][n] = rv64_rows[id].name[n] == '_' ? '.' : rv64_rows[id].name[n];
+}
+
 const char *rv64_guest_insn_name(uint16_t id) {
-  static char names[RV64_ROWS][16];
-  if (id >= RV64_ROWS) return "?";
-  char *out = names[id];
-  if (out[0]) return out;
-  size_t n = 0;
-  for (const char *p = rv64_rows[id].name; *p && n < sizeof names[0] - 1; p++) out[n++] = *p == '_' ? '.' : *p;
-  return out;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_names);
+  return id < RV64_ROWS ? names[id] : "?";
 }
 
 static void reset(IrState *s) { ((Rv64State *)s)->lr_addr = RV64_NO_RESERVATION; }
@@ -50,8 +56,17 @@ const Guest rv64_guest = {
     .state_size = sizeof(Rv64State),
     .regs = rv64_regs,
     .n_regs = sizeof rv64_regs / sizeof *rv64_regs,
-    .abi = {.sp = 2, .ra = 1, .fp = 8, .tp = 4, .args = {10, 11, 12, 13, 14, 15, 16, 17}, .n_args = 8, .ret = 10,
-            .syscall_nr = 17, .syscall_args = {10, 11, 12, 13, 14, 15}, .syscall_ret = 10, .stack_align = 16},
+    .abi = {.sp = 2,
+            .ra = 1,
+            .fp = 8,
+            .tp = 4,
+            .args = {10, 11, 12, 13, 14, 15, 16, 17},
+            .n_args = 8,
+            .ret = 10,
+            .syscall_nr = 17,
+            .syscall_args = {10, 11, 12, 13, 14, 15},
+            .syscall_ret = 10,
+            .stack_align = 16},
     .sigreturn_code = sigreturn_code,
     .sigreturn_code_size = sizeof sigreturn_code,
     .n_ids = RV64_ROWS,
