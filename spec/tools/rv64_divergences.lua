@@ -21,7 +21,7 @@ return {
     reason = "fence: reserved fm, rs1 and rd are to be treated as a normal fence (unprivileged ISA, section 2.7)",
     example = {"4f63048f", ".4byte\t0x4f63048f", "fence\tiorw,or"},
     matches = function(raw, _, theirs, ours)
-      return raw & 0x707f == 0xf and mnemonic(theirs) == ".4byte" and mnemonic(ours) == "fence"
+      return raw & 0x707f == 0xf and mnemonic(theirs) == ".4byte" and ours:find("^fence") ~= nil
     end,
   },
   {
