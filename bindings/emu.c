@@ -161,6 +161,8 @@ static void note_end(lua_State *L, const KitStop *s) {
   if (s->reason != KIT_STOP_EXIT && s->reason != KIT_STOP_SIGNAL) return;
   lua_pushinteger(L, s->reason == KIT_STOP_SIGNAL ? 128 + s->signo : s->status);
   lua_setfield(L, LUA_REGISTRYINDEX, "kit.exit_status");
+  lua_pushinteger(L, s->signo);
+  lua_setfield(L, LUA_REGISTRYINDEX, "kit.exit_signal");
 }
 
 static int push_stop(lua_State *L, Bind *b, const KitStop *s) {

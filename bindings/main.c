@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <lualib.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,6 +290,18 @@ static int report(lua_State *L) {
   return STATUS_FAILURE;
 }
 
+/* A program that the guest executed: whoever waits for it must see how it died. */
+static void die_of(int signo) {
+  const struct rlimit no_core = {0, 0};
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signo);
+  setrlimit(RLIMIT_CORE, &no_core);
+  signal(signo, SIG_DFL);
+  sigprocmask(SIG_UNBLOCK, &only, NULL);
+  raise(signo);
+}
+
 static int run(Command *c, int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (!L) return fail("%s", "out of memory");
@@ -297,8 +310,10 @@ static int run(Command *c, int argc, char **argv) {
   lua_pushcfunction(L, protected_main);
   lua_pushlightuserdata(L, &m);
   int status = lua_pcall(L, 1, 0, 1) ? report(L) : registry_int(L, "kit.exit_status", 0);
+  int signo = registry_int(L, "kit.exit_signal", 0);
   lua_close(L);
   if (fflush(stdout)) status = fail("cannot write to stdout: %s", strerror(errno));
+  if (c->argv0 && signo && status == 128 + signo) die_of(signo);
   return status;
 }
 

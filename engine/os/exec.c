@@ -251,13 +251,38 @@ int64_t os_execve(CoreThread *t, uint64_t a[6]) {
   return path ? exec_path(t, path, a[1], a[2]) : -EFAULT;
 }
 
+/* The path of what a descriptor is open on; of a file without a name (a memfd, an unlinked one) the descriptor's own, in a copy that
+ * is there still after the exec. */
+static int fd_path(CoreThread *t, int fd, char *out, size_t size) {
+  char link[64];
+  struct stat st;
+  if (os_is_engine_fd(t->emu, fd)) return -EBADF;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, out, size - 1);
+  if (n < 0) return errno == ENOENT ? -EBADF : -errno;
+  out[n] = 0;
+  if (out[0] == '/' && !stat(out, &st)) return 0;
+  int copy = fcntl(fd, F_DUPFD, 100);
+  if (copy < 0) return -errno;
+  snprintf(out, size, "/proc/self/fd/%d", copy);
+  return copy;
+}
+
 int64_t os_execveat(CoreThread *t, uint64_t a[6]) {
-  char buf[PATH_MAX];
+  char dir[PATH_MAX], buf[2 * PATH_MAX];
   size_t len;
+  struct stat st;
+  int fd = (int)a[0], flags = (int)a[4];
   const char *path = guest_string(t->emu, t, a[1], &len);
   if (!path) return -EFAULT;
-  if (path[0] == '/' || (int)a[0] == AT_FDCWD) return exec_path(t, path, a[2], a[3]);
-  if (!path[0] && !(a[4] & AT_EMPTY_PATH)) return -ENOENT;
-  snprintf(buf, sizeof buf, path[0] ? "/proc/self/fd/%d/%s" : "/proc/self/fd/%d", (int)a[0], path);
-  return exec_path(t, buf, a[2], a[3]);
+  if (flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) return -EINVAL;
+  if (!path[0] && !(flags & AT_EMPTY_PATH)) return -ENOENT;
+  if (flags & AT_SYMLINK_NOFOLLOW && path[0] && !fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISLNK(st.st_mode)) return -ELOOP;
+  if (path[0] == '/' || fd == AT_FDCWD) return exec_path(t, path, a[2], a[3]);
+  int copy = fd_path(t, fd, dir, sizeof dir);
+  if (copy < 0) return copy;
+  snprintf(buf, sizeof buf, path[0] ? "%s/%s" : "%s", dir, path);
+  int64_t r = strlen(buf) < PATH_MAX ? exec_path(t, buf, a[2], a[3]) : -ENAMETOOLONG;
+  if (copy) close(copy);
+  return r;
 }

@@ -102,6 +102,11 @@ M.runs = {
   {name = "timers", stable = false, tags = tags "signals time"},
   {name = "alarm_spin", stable = false, tags = tags "signals"},
   {name = "thread_signals", stable = false, tags = tags "signals threads"},
+  {name = "sig_calls", stable = false, tags = tags "signals time fork"},
+  {name = "sig_queue", stable = false, tags = tags "signals threads fork",
+   qemu = "qemu-user 7.2 keeps the CPU's own signals, sent by kill, differently"},
+  {name = "proc_exec", stable = false, tags = tags "exec fork signals threads",
+   qemu = "qemu-user 7.2 cannot exec a riscv64 program without binfmt_misc"},
 
   -- input and output
   {name = "cat", out = "", err = "0 bytes\n", tags = tags "io"},
