@@ -18,7 +18,7 @@ OPT_asan    := -O1 -fsanitize=address -fno-omit-frame-pointer
 OPT_ubsan   := -O1 -fsanitize=undefined -fno-sanitize-recover=undefined
 SAN         := $(filter -fsanitize=%,$(OPT_$(MODE)))
 CFLAGS      := -std=gnu11 -g -fPIC -fvisibility=hidden $(OPT_$(MODE)) $(WARN) -D_GNU_SOURCE -MMD -MP
-ENGINE_INC  := -Iengine -Iengine/include
+ENGINE_INC  := -Iengine -Iengine/include -I/usr/include/libdwarf
 LUA_INC     := -Iengine/include -I/usr/include/lua5.4
 LIBS        := -ldwarf -lpthread -lm -ldl
 PLACES      := -DKIT_PREFIX='"$(PREFIX)"' -DKIT_SOURCE='"$(CURDIR)"'

@@ -60,6 +60,7 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   KitEmu *emu = live = xcalloc(1, sizeof *emu);
   emu->opt = *opt;
   emu->limit_left = UINT64_MAX;
+  emu->is_entry = api_is_entry;
   pthread_mutex_init(&emu->lock, NULL);
   emu->hooks = core_hooks_new(emu);
   emu->map = core_map_new(emu);

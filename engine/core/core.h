@@ -101,6 +101,7 @@ typedef struct CoreSched {
 typedef struct CoreImageRecord { /* loaded ELF file; os/ adds them, api/ and debug/ read them */
   KitImage pub;
   void *debug;   /* DebugImage, opened lazily by api/ */
+  bool debug_tried;
   bool unloaded; /* unmapped by the guest */
 } CoreImageRecord;
 
