@@ -105,6 +105,12 @@ M.runs = {
   {name = "sig_calls", stable = false, tags = tags "signals time fork"},
   {name = "sig_queue", stable = false, tags = tags "signals threads fork",
    qemu = "qemu-user 7.2 keeps the CPU's own signals, sent by kill, differently"},
+  {name = "sig_alt", stable = false, tags = tags "signals fork",
+   qemu = "qemu-user 7.2 does not know SS_AUTODISARM"},
+  {name = "sig_storm", stable = false, tags = tags "signals threads fork time"},
+  {name = "sig_storm", args = {"20"}, stable = false, tags = tags "signals threads fork time slow"},
+  {name = "proc_clone", stable = false, tags = tags "fork signals",
+   qemu = "qemu-user 7.2 has no clone3, and makes a plain fork of vfork"},
   {name = "proc_exec", stable = false, tags = tags "exec fork signals threads",
    qemu = "qemu-user 7.2 cannot exec a riscv64 program without binfmt_misc"},
 
