@@ -99,6 +99,18 @@ describe("riscv64", function()
     assert(ours.out:find("instret: runs", 1, true), ours.out)
   end)
 
+  it("lays signal frames out as Linux does", function()
+    local run = support.run {support.kitlua, "--", TOOLS .. "rv64_signal_frame"}
+    assert.are.equal([[
+signal 5, code 1, at pc: 1
+frame of 1088 bytes, ucontext at 128, registers at 304, floating point at 560
+flags 0, link (nil), stack at 0, flags 0, size 65536, mask 0
+a3 4d, fa0 4053400000000000, fa1 4053400000000000, fcsr 25
+a3 1234, fa0 3, fa1 77, fcsr 61
+]], run.out)
+    assert.are.equal(0, run.status)
+  end)
+
   it("gets out of a region that is full of operations", function()
     local run = support.run {support.kitlua, "--", TOOLS .. "rv64_full_region", timeout = 20}
     assert(run.status == 7, support.describe(run))

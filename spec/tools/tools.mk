@@ -13,10 +13,11 @@ $(TOOLS)/rv64_exec_guest: spec/tools/rv64_exec_guest.c spec/tools/rv64_exec_stub
 $(TOOLS)/rv64_full_region: spec/tools/rv64_full_region.S
 	@mkdir -p $(@D)
 	riscv64-linux-gnu-gcc -nostdlib -static -o $@ $<
-$(TOOLS)/rv64_csr: spec/tools/rv64_csr.c
+$(TOOLS)/rv64_csr $(TOOLS)/rv64_signal_frame: $(TOOLS)/%: spec/tools/%.c
 	@mkdir -p $(@D)
 	riscv64-linux-gnu-gcc -O1 -Wall -Wextra -Werror -static -o $@ $<
 -include $(TOOLS)/rv64_disasm.d $(TOOLS)/rv64_exec_host.d
 
-rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr)
+rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr \
+  rv64_signal_frame)
 .PHONY: rv64-tools
