@@ -72,7 +72,8 @@ LIFT(fmsub_d) { fused(b, a, false, false, true); }
 LIFT(fnmsub_d) { fused(b, a, false, true, false); }
 LIFT(fnmadd_d) { fused(b, a, false, true, true); }
 
-/* Sign injection: rs1's magnitude with a sign made of both signs. */
+/* Sign injection: rs1's magnitude with a sign made of both signs. Of one register it is fmv, fneg,
+ * fabs. */
 static IrRef inject(IrBuilder *b, IrRef x, IrRef y, uint64_t sign, char how) {
   IrRef mask = ir_imm(b, sign);
   if (how == 'x') return op2(b, IR_xor, x, op2(b, IR_and, y, mask));
@@ -80,9 +81,28 @@ static IrRef inject(IrBuilder *b, IrRef x, IrRef y, uint64_t sign, char how) {
   return op2(b, IR_or, op2(b, IR_andn, x, mask), op2(b, IR_and, y, mask));
 }
 
+static IrRef inject_own(IrBuilder *b, IrRef x, uint64_t sign, char how) {
+  if (how == 'j') return x;
+  return op2(b, how == 'n' ? IR_xor : IR_andn, x, ir_imm(b, sign));
+}
+
+static void inject_s(IrBuilder *b, const Rv64Args *a, char how) {
+  IrRef x = get_s(b, a->rs1);
+  bool own = a->rs1 == a->rs2;
+  put_s(b, a->rd,
+        own ? inject_own(b, x, SIGN32, how) : inject(b, x, get_s(b, a->rs2), SIGN32, how));
+}
+
+static void inject_d(IrBuilder *b, const Rv64Args *a, char how) {
+  IrRef x = get_f(b, a->rs1);
+  bool own = a->rs1 == a->rs2;
+  put_f(b, a->rd,
+        own ? inject_own(b, x, SIGN64, how) : inject(b, x, get_f(b, a->rs2), SIGN64, how));
+}
+
 #define INJECT(name, how)                                                                          \
-  LIFT(name##_s) { put_s(b, a->rd, inject(b, get_s(b, a->rs1), get_s(b, a->rs2), SIGN32, how)); }  \
-  LIFT(name##_d) { put_f(b, a->rd, inject(b, get_f(b, a->rs1), get_f(b, a->rs2), SIGN64, how)); }
+  LIFT(name##_s) { inject_s(b, a, how); }                                                          \
+  LIFT(name##_d) { inject_d(b, a, how); }
 
 INJECT(fsgnj, 'j')
 INJECT(fsgnjn, 'n')
