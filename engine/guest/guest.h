@@ -1,7 +1,9 @@
-/* struct Guest: all that the rest of the engine knows of an architecture, as data and a few functions.
+/* struct Guest: all that the rest of the engine knows of an architecture, as data and a few
+ * functions.
  *
- * One constant per guest, made in guest/<arch>/guest.c (`rv64_guest`), listed in guest/registry.c. core/, os/ and debug/ go through
- * it and never test which guest it is; what they need to know is a member here. Example, reading a system call:
+ * One constant per guest, made in guest/<arch>/guest.c (`rv64_guest`), listed in guest/registry.c.
+ * core/, os/ and debug/ go through it and never test which guest it is; what they need to know is a
+ * member here. Example, reading a system call:
  *
  *   uint64_t nr = guest_reg(g, state, g->abi.syscall_nr);
  *   uint64_t a0 = guest_reg(g, state, g->abi.syscall_args[0]);
@@ -15,7 +17,8 @@
 
 #include "ir/ir.h"
 
-/* A decoded instruction. `id` is its row in the guest's table; `priv` is the guest's own (operands). */
+/* A decoded instruction. `id` is its row in the guest's table; `priv` is the guest's own
+ * (operands). */
 typedef struct GuestInsn {
   uint64_t pc;
   uint64_t target; /* of a direct branch, else 0 */
@@ -32,7 +35,12 @@ typedef enum GuestDecode {
   GUEST_DECODE_TRUNCATED, /* needs more bytes than were given */
 } GuestDecode;
 
-typedef enum GuestRegClass { GUEST_REG_INT, GUEST_REG_FP, GUEST_REG_VEC, GUEST_REG_CTRL } GuestRegClass;
+typedef enum GuestRegClass {
+  GUEST_REG_INT,
+  GUEST_REG_FP,
+  GUEST_REG_VEC,
+  GUEST_REG_CTRL
+} GuestRegClass;
 
 typedef struct GuestReg {
   const char *name;  /* ABI name: "a0" */
@@ -44,23 +52,24 @@ typedef struct GuestReg {
 } GuestReg;
 
 typedef struct GuestAbi {
-  int16_t sp, ra, fp, tp; /* register numbers (indices in regs), -1 where the architecture has none */
-  int16_t args[8];        /* integer arguments of a function call */
+  /* Register numbers (indices in regs); -1 where the architecture has none. */
+  int16_t sp, ra, fp, tp;
+  int16_t args[8]; /* integer arguments of a function call */
   int n_args;
-  int16_t ret;            /* integer return value */
+  int16_t ret; /* integer return value */
   int16_t syscall_nr, syscall_args[6], syscall_ret;
-  uint32_t stack_align;   /* bytes, at function entry */
+  uint32_t stack_align; /* bytes, at function entry */
 } GuestAbi;
 
 /* What a signal frame needs to know; os/signal.c fills it. */
 typedef struct GuestSignal {
   int signo;
-  uint8_t siginfo[128];                     /* kernel layout */
-  uint64_t handler, restorer, flags, mask;  /* of the sigaction; mask = blocked set to restore */
-  uint64_t altstack_sp, altstack_size;      /* sigaltstack as set by the guest */
+  uint8_t siginfo[128];                    /* kernel layout */
+  uint64_t handler, restorer, flags, mask; /* of the sigaction; mask = blocked set to restore */
+  uint64_t altstack_sp, altstack_size;     /* sigaltstack as set by the guest */
   uint32_t altstack_flags;
-  bool on_altstack;                         /* switch to it */
-  uint64_t trampoline;                      /* guest address of code that calls rt_sigreturn (used where there is no restorer) */
+  bool on_altstack;    /* switch to it */
+  uint64_t trampoline; /* guest address of code that calls rt_sigreturn: where no restorer is */
 } GuestSignal;
 
 /* Guest memory access for code below core/: returns false (and does nothing) on a bad range. */
@@ -71,34 +80,39 @@ typedef struct GuestMem {
 } GuestMem;
 
 typedef struct Guest {
-  const char *name;        /* "riscv64", as emu.arch shows it */
-  uint16_t elf_machine;    /* EM_* */
-  uint8_t elf_class;       /* ELFCLASS64 */
+  const char *name;           /* "riscv64", as emu.arch shows it */
+  uint16_t elf_machine;       /* EM_* */
+  uint8_t elf_class;          /* ELFCLASS64 */
   uint8_t min_insn, max_insn; /* bytes */
-  const char *sysroot;     /* Debian's cross sysroot */
-  const char *platform;    /* AT_PLATFORM, or NULL */
-  uint64_t hwcap;          /* AT_HWCAP */
+  const char *sysroot;        /* Debian's cross sysroot */
+  const char *platform;       /* AT_PLATFORM, or NULL */
+  uint64_t hwcap;             /* AT_HWCAP */
   const char *uname_machine;
-  bool generic_syscalls;   /* numbers and structs of Linux's generic ABI (riscv64, aarch64); else x86-64's */
-  size_t state_size;       /* bytes, IrState included */
+  bool generic_syscalls; /* Linux's generic ABI (riscv64, aarch64); else x86-64's */
+  size_t state_size;     /* bytes, IrState included */
   const GuestReg *regs;
   uint32_t n_regs;
   GuestAbi abi;
   const uint8_t *sigreturn_code; /* instructions that call rt_sigreturn, for the trampoline */
   size_t sigreturn_code_size;
-  uint32_t n_ids;          /* rows of the instruction table */
+  uint32_t n_ids; /* rows of the instruction table */
 
   GuestDecode (*decode)(const uint8_t *code, size_t avail, uint64_t pc, GuestInsn *out);
-  /* Appends the instruction's operations after its `insn`; a branch, trap or syscall ends the block. */
+  /* Appends the instruction's operations after its `insn`; a branch, trap or syscall ends the
+   * block. */
   void (*lift)(IrBuilder *b, const GuestInsn *insn);
-  /* Text as objdump prints it, without the address: "addi\ta0,a0,1". symbol may be NULL. Returns the length. */
+  /* Text as objdump prints it, without address and symbols: "add\ta0,a0,1". Returns its length,
+   * like snprintf. */
   int (*disasm)(const GuestInsn *insn, char *buf, size_t size);
   const char *(*insn_name)(uint16_t id);
-  void (*reset)(IrState *s);                                   /* state at process start (after zeroing) */
-  void (*clone_thread)(IrState *child, uint64_t sp, uint64_t tls); /* child's view after clone: registers copied already */
-  /* Builds a signal frame and points the state at the handler; false: the stack cannot be written. */
+  void (*reset)(IrState *s); /* state at process start (after zeroing) */
+  /* The child's view after clone; registers are copied already. */
+  void (*clone_thread)(IrState *child, uint64_t sp, uint64_t tls);
+  /* Builds a signal frame and points the state at the handler; false: the stack cannot
+   * be written. */
   bool (*signal_push)(IrState *s, const GuestSignal *sig, const GuestMem *mem);
-  /* Undoes it; gives back the blocked mask and the sigaltstack. false: bad frame (the guest gets SIGSEGV). */
+  /* Undoes it; gives back the blocked mask and the sigaltstack. false: bad frame (the guest gets
+   * SIGSEGV). */
   bool (*signal_pop)(IrState *s, GuestSignal *out, const GuestMem *mem);
 } Guest;
 
