@@ -45,6 +45,7 @@ extern char os_restorer[] __attribute__((visibility("hidden")));
 
 static KernelAction saved[OS_SIGNALS]; /* what the process had before */
 static Emu *owner;                     /* whose the dispositions are */
+static VEC(int) timers;                /* that the guest has made (and perhaps deleted) */
 
 static void host_action(int signo, const KernelAction *act, KernelAction *old) { os_raw(SYS_rt_sigaction, signo, (long)(uintptr_t)act, (long)(uintptr_t)old, 8, 0, 0); }
 
@@ -270,10 +271,12 @@ void os_signal_init(Emu *emu) {
 void os_signal_close(Emu *emu) {
   OsProcess *p = emu->os_data;
   if (!p->signals_owned) return;
-  for (int s = 1; s < OS_SIGNALS; s++)
-    if (s != SIGKILL && s != SIGSTOP) host_action(s, &saved[s], NULL);
   const struct itimerval off = {0};
   for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++) os_raw(SYS_setitimer, which, (long)(uintptr_t)&off, 0, 0, 0, 0);
+  for (size_t i = 0; i < timers.n; i++) os_raw(SYS_timer_delete, timers.at[i], 0, 0, 0, 0, 0);
+  vec_free(&timers);
+  for (int s = 1; s < OS_SIGNALS; s++)
+    if (s != SIGKILL && s != SIGSTOP) host_action(s, &saved[s], NULL);
   owner = NULL;
 }
 
@@ -638,5 +641,7 @@ int64_t os_timer_create(CoreThread *t, uint64_t a[6]) {
     memcpy(sev + 16, &tid, 4);
   }
   int64_t r = os_raw(SYS_timer_create, (long)a[0], a[1] ? (long)(uintptr_t)sev : 0, (long)(uintptr_t)&id, 0, 0, 0);
-  return r ? r : guest_write(t->emu, t, a[2], &id, 4);
+  if (r) return r;
+  vec_push(&timers, id);
+  return guest_write(t->emu, t, a[2], &id, 4);
 }
