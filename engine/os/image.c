@@ -51,7 +51,7 @@ void os_image_mapped(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, uint64_
   uint64_t low, high, bias;
   (void)len;
   for (size_t i = 0; i < emu->images.n; i++)
-    if (va >= emu->images.at[i]->pub.low && va < emu->images.at[i]->pub.high) return; /* known: the loader's, or mapped again */
+    if (!emu->images.at[i]->unloaded && va >= emu->images.at[i]->pub.low && va < emu->images.at[i]->pub.high) return; /* known: the loader's, or mapped again */
   if (!path[0] || !image_range(path, va, offset, &low, &high, &bias)) return;
   raise_image(emu, t, os_image_add(emu, path, path, low, high, bias), true);
 }

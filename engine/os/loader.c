@@ -126,22 +126,40 @@ static KitStatus map_segment(Emu *emu, const ElfFile *f, const Elf64_Phdr *p, ui
   return KIT_OK;
 }
 
-static KitStatus place(Emu *emu, const ElfFile *f, uint64_t low, uint64_t high, uint64_t *bias) {
+/* The largest alignment that a segment asks for; as in the kernel, only powers of two count. */
+static uint64_t alignment(const ElfFile *f) {
+  uint64_t most = CORE_PAGE;
+  for (int i = 0; i < f->eh.e_phnum; i++) {
+    uint64_t a = f->ph[i].p_align;
+    if (f->ph[i].p_type == PT_LOAD && a > most && !(a & (a - 1)) && a < 1ull << 32) most = a;
+  }
+  return most;
+}
+
+/* A free range in the mmap area, where the kernel puts the interpreter: behind the program it would be in the heap's way. */
+static uint64_t free_range(Emu *emu, uint64_t len) {
+  int64_t va = core_mmap(emu, NULL, 0, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, "");
+  if (va > 0) core_munmap(emu, NULL, (uint64_t)va, len);
+  return va > 0 ? (uint64_t)va : 0;
+}
+
+static KitStatus place(Emu *emu, const ElfFile *f, uint64_t low, uint64_t high, bool is_interp, uint64_t *bias) {
   *bias = 0;
   if (f->eh.e_type == ET_EXEC) {
     if (low < CORE_LOW) return bad(emu, f, "fixed address too low (below 0x10000)");
     return KIT_OK;
   }
-  uint64_t base = core_place(emu, high - low, !emu->guest->generic_syscalls);
+  uint64_t align = alignment(f), len = high - low + align - CORE_PAGE;
+  uint64_t base = is_interp ? free_range(emu, len) : core_place(emu, len, !emu->guest->generic_syscalls);
   if (!base) return core_fail(emu, KIT_E_MEMORY, "%s: no address range of %llu bytes for it", f->name, (unsigned long long)(high - low));
-  *bias = base - low;
+  *bias = ((base - low) + align - 1) & ~(align - 1);
   return KIT_OK;
 }
 
-static KitStatus map_elf(Emu *emu, const ElfFile *f, const char *path, const char *host_path, Loaded *out) {
+static KitStatus map_elf(Emu *emu, const ElfFile *f, const char *path, const char *host_path, bool is_interp, Loaded *out) {
   uint64_t low, high;
   KitStatus st = span(emu, f, &low, &high);
-  if (!st) st = place(emu, f, low, high, &out->bias);
+  if (!st) st = place(emu, f, low, high, is_interp, &out->bias);
   for (int i = 0; !st && i < f->eh.e_phnum; i++) {
     const Elf64_Phdr *p = &f->ph[i];
     if (p->p_type == PT_LOAD && p->p_memsz) st = map_segment(emu, f, p, out->bias, host_path);
@@ -182,7 +200,7 @@ static KitStatus load_interp(Emu *emu, const ElfFile *program, const char *inter
   if (!st && f.eh.e_machine != program->eh.e_machine)
     st = core_fail(emu, KIT_E_NO_LOADER, "%s: its loader %s is for %s, not for %s (name the right folder with --sysroot)", program->name, path, machine_name(f.eh.e_machine), emu->guest->name);
   if (!st) st = read_phdrs(emu, &f);
-  if (!st) st = map_elf(emu, &f, interp, path, out);
+  if (!st) st = map_elf(emu, &f, interp, path, true, out);
   if (f.fd >= 0) close(f.fd);
   return st;
 }
@@ -260,6 +278,7 @@ static void free_words(Words *w) {
 static KitStatus resolve_scripts(Emu *emu, Words *argv, char *path, size_t size) {
   char line[512], *interp, *arg;
   for (int depth = 0; script_line(path, line, sizeof line, &interp, &arg); depth++) {
+    if (access(path, X_OK)) return core_fail(emu, KIT_E_ACCESS, "%s: not executable (chmod +x it)", path);
     if (depth == MAX_SCRIPT_DEPTH) return core_fail(emu, KIT_E_NOT_ELF, "%s: scripts that interpret scripts, too deep", path);
     Words w = {0};
     vec_push(&w, xstrdup(interp));
@@ -308,7 +327,7 @@ static KitStatus make_trampoline(Emu *emu) {
   return KIT_OK;
 }
 
-static KitStatus load_program(Emu *emu, const Words *argv, const char *path, const char *const *envp) {
+static KitStatus load_program(Emu *emu, const Words *argv, const char *path, const char *execfn, const char *const *envp) {
   ElfFile f = {.fd = -1};
   Loaded prog = {0}, interp = {0};
   char interp_name[PATH_MAX];
@@ -322,14 +341,14 @@ static KitStatus load_program(Emu *emu, const Words *argv, const char *path, con
   emu->exe_path = realpath(path, NULL);
   if (!st) st = read_phdrs(emu, &f);
   if (!st) st = find_interp(emu, &f, interp_name, sizeof interp_name, &dynamic);
-  if (!st) st = map_elf(emu, &f, emu->exe_path ? emu->exe_path : path, path, &prog);
+  if (!st) st = map_elf(emu, &f, emu->exe_path ? emu->exe_path : path, path, false, &prog);
   if (!st) core_set_brk(emu, prog.end);
   if (!st && dynamic) st = load_interp(emu, &f, interp_name, &interp);
   if (!st) st = make_stack(emu);
   if (!st) st = make_trampoline(emu);
   if (f.fd >= 0) close(f.fd);
   if (st) return st;
-  OsStackInfo info = {.argv = (const char *const *)argv->at, .envp = envp, .execfn = path, .entry = prog.entry, .phdr = prog.phdr,
+  OsStackInfo info = {.argv = (const char *const *)argv->at, .envp = envp, .execfn = execfn, .entry = prog.entry, .phdr = prog.phdr,
                       .phent = sizeof(Elf64_Phdr), .phnum = f.eh.e_phnum, .interp_base = dynamic ? interp.bias : 0};
   uint64_t sp = os_make_stack(emu, &info);
   if (!sp) return core_fail(emu, KIT_E_MEMORY, "%s: arguments and environment do not fit on the stack", path);
@@ -361,9 +380,11 @@ KitStatus os_load(Emu *emu, const char *const *argv, const char *const *envp) {
   if (st) return st;
   Words words = {0};
   for (size_t i = 0; argv[i]; i++) vec_push(&words, xstrdup(i == 0 && emu->opt.argv0 ? emu->opt.argv0 : argv[i]));
+  char named[PATH_MAX]; /* of a script, AT_EXECFN is its own name */
+  snprintf(named, sizeof named, "%s", path);
   st = resolve_scripts(emu, &words, path, sizeof path);
   vec_push(&words, NULL);
-  if (!st) st = load_program(emu, &words, path, envp);
+  if (!st) st = load_program(emu, &words, path, named, envp);
   words.n--;
   if (!st) remember_command(p, &words);
   free_words(&words);
