@@ -48,26 +48,6 @@ static int executable(const char *path) {
   return access(path, X_OK) ? -errno : 0;
 }
 
-/* The first line of a script: interpreter and argument. */
-static bool script_interpreter(const char *path, char *line, size_t size, char **interp, char **arg) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? -1 : read(fd, line, size - 1);
-  if (fd >= 0) close(fd);
-  if (n < 3 || line[0] != '#' || line[1] != '!') return false;
-  line[n] = 0;
-  line[strcspn(line, "\n")] = 0;
-  char *p = line + 2 + strspn(line + 2, " \t");
-  *interp = p;
-  p += strcspn(p, " \t");
-  *arg = NULL;
-  if (*p) {
-    *p++ = 0;
-    p += strspn(p, " \t");
-    if (*p) *arg = p;
-  }
-  return **interp != 0;
-}
-
 typedef struct OsExec {
   char path[PATH_MAX + 64]; /* on the host */
   Strings argv, envp;
@@ -93,7 +73,7 @@ static int resolve(CoreThread *t, Exec *e, const char *shown) {
   for (int depth = 0; depth < MAX_DEPTH; depth++) {
     int err = executable(e->path);
     if (err) return err;
-    if (!script_interpreter(e->path, line, sizeof line, &interp, &arg)) return os_elf_machine(e->path) ? 0 : -ENOEXEC;
+    if (!os_script_line(e->path, line, sizeof line, &interp, &arg)) return os_elf_machine(e->path) ? 0 : -ENOEXEC;
     if (e->argv.n) {
       free(e->argv.at[0]);
       e->argv.at[0] = xstrdup(script);

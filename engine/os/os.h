@@ -80,6 +80,8 @@ extern const CoreOs os_linux;
 KitStatus os_load(Emu *emu, const char *const *argv, const char *const *envp);
 /* The ELF machine of the file, 0 if it is not a 64-bit little-endian ELF program. */
 uint16_t os_elf_machine(const char *path);
+/* script.c: a "#!" line's interpreter and argument (NULL: none), cut out of `line` in place. False: not a script. */
+bool os_script_line(const char *path, char *line, size_t size, char **interp, char **arg);
 /* image.c: a file was mapped executable; names its image. */
 void os_image_mapped(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, uint64_t offset, const char *guest_path);
 CoreImageRecord *os_image_add(Emu *emu, const char *path, const char *host_path, uint64_t low, uint64_t high, uint64_t bias);
@@ -132,6 +134,7 @@ void os_restore_mask(uint64_t old);
 
 /* process.c */
 void os_thread_exit(CoreThread *t);
+void os_give_up_locks(Emu *emu);         /* the process dies: robust futexes are marked, their waiters woken */
 int os_host_tid(Emu *emu, int tid);      /* the main guest thread's id is the pid, its host thread has another */
 
 /* exec.c */
