@@ -2,10 +2,11 @@
  *
  *   rv64_exec_host jobs SEED N K | qemu-riscv64 rv64_exec_guest | rv64_exec_host check SEED N K
  *
- * A job is an instruction (with a load-reserved before it, for some store-conditionals) and the
- * seed of K states; N jobs are made of each row of the table. The guest program, which is riscv64
- * code without a C library, executes the instruction on each state and writes a record of what
- * changed; the host makes the same states, executes the instruction with decoder, lifter and
+ * A job is an instruction and the seed of K states; N jobs are made of each row of the table. Half
+ * of them have another instruction before it, so that results are passed on: a load-reserved for
+ * store-conditionals, else any that only computes. The guest program, which is riscv64 code without
+ * a C library, executes the job on each state and writes a record of what changed; the host makes
+ * the same states, executes the job with decoder, lifter, optimiser (every second job) and
  * interpreter, and compares. The host makes the jobs because it can decode: addresses and branch
  * targets must be sensible.
  *

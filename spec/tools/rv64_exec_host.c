@@ -45,7 +45,7 @@ static uint32_t season(GenRandom *r, const char *bits, const char *name, uint32_
 }
 
 static bool is_near_code(uint64_t target, const GuestInsn *insn) {
-  return target + 8 > insn->pc && target < insn->pc + insn->len + 8;
+  return target + 12 > insn->pc && target < insn->pc + insn->len + 8;
 }
 
 static uint64_t random_target(GenRandom *r, const GuestInsn *insn) {
@@ -88,20 +88,52 @@ static bool is_counter(const GuestInsn *insn) {
          rv64_args(insn)->imm <= 0xc02;
 }
 
+/* Another instruction before the one under test, which often reads what it writes: a random one of
+ * those that only compute. */
+static void set_before(GenRandom *r, ExecJob *job, const GuestInsn *insn) {
+  const GenRow *row = &gen_rows[gen_below(r, GEN_ROWS)];
+  if (!strcmp(row->name, "ctzw") || !strcmp(gen_rows[job->row].name, "ctzw")) return; /* pinned */
+  const Rv64Args *a = rv64_args(insn);
+  uint32_t raw = season(r, row->bits, row->name, gen_encode(r, row->bits));
+  if (gen_below(r, 2)) raw = gen_set_field(row->bits, raw, 'd', gen_below(r, 2) ? a->rs1 : a->rs2);
+  GuestInsn before;
+  uint8_t len = (uint8_t)(gen_length(row->bits) / 8);
+  if (!decode(raw, len, insn->pc - len, &before) || before.branch != IR_BR_NONE) return;
+  if (strpbrk(base_row(&before)->operands, "oq0") || is_counter(&before)) return;
+  uint8_t rd = rv64_args(&before)->rd;
+  if (rd && (rd == job->pointer || rd == job->indirect)) return;
+  job->code[1] = raw;
+  job->len[1] = len;
+}
+
+/* A register that neither instruction names; 0: there is none. */
+static uint8_t free_register(const ExecJob *job) {
+  uint32_t used = 0;
+  for (int i = 0; i < 2; i++) {
+    GuestInsn insn;
+    if (!job->len[i]) continue;
+    decode(job->code[i], job->len[i], 0, &insn);
+    const Rv64Args *a = rv64_args(&insn);
+    used |= 1u << a->rd | 1u << a->rs1 | 1u << a->rs2;
+  }
+  for (uint8_t reg = 31; reg >= 28; reg--)
+    if (!(used >> reg & 1)) return reg;
+  return 0;
+}
+
 static void make_job(GenRandom *r, int row, uint32_t states, ExecJob *job) {
   const char *bits = gen_rows[row].bits;
-  for (;;) {
-    *job = (ExecJob){
-        .seed = gen_random(r), .row = (uint16_t)row, .states = states, .align = 1, .base = 31};
+  do {
+    *job = (ExecJob){.seed = gen_random(r), .row = (uint16_t)row, .states = states, .align = 1};
     job->code[0] = season(r, bits, gen_rows[row].name, gen_encode(r, bits));
     job->len[0] = (uint8_t)(gen_length(bits) / 8);
     GuestInsn insn;
-    bool legal = decode(job->code[0], job->len[0], EXEC_CODE + EXEC_MIDDLE, &insn);
-    if (legal && (!set_operands(r, job, &insn) || is_counter(&insn))) continue;
-    const Rv64Args *a = rv64_args(&insn);
-    while (job->base == a->rd || job->base == a->rs1 || job->base == a->rs2) job->base--;
-    return;
-  }
+    if (decode(job->code[0], job->len[0], EXEC_CODE + EXEC_MIDDLE, &insn)) {
+      if (!set_operands(r, job, &insn) || is_counter(&insn)) continue;
+      if (!job->len[1] && gen_below(r, 2)) set_before(r, job, &insn);
+    }
+    job->base = free_register(job);
+  } while (!job->base);
 }
 
 static int n_jobs, n_states;
@@ -275,15 +307,19 @@ static bool is_pinned(const ExecJob *job, const ExecState *before, const uint8_t
 
 static void report(const ExecJob *job, const ExecState *s, const uint8_t *theirs,
                    const uint8_t *ours) {
-  char text[128];
+  char text[96], before[96] = "";
   GuestInsn insn;
   if (is_pinned(job, s, theirs, ours)) return;
   if (++n_wrong > 40) return;
+  if (job->len[1]) {
+    decode(job->code[1], job->len[1], EXEC_CODE + EXEC_MIDDLE - job->len[1], &insn);
+    rv64_disasm(&insn, before, sizeof before);
+  }
   decode(job->code[0], job->len[0], EXEC_CODE + EXEC_MIDDLE, &insn);
   const Rv64Args *a = rv64_args(&insn);
   rv64_disasm(&insn, text, sizeof text);
-  fprintf(stderr, "%s %0*x %s%s\n", gen_rows[job->row].name, job->len[0] * 2, job->code[0], text,
-          job->len[1] ? " (after lr)" : "");
+  fprintf(stderr, "%s %0*x %s%s%s\n", gen_rows[job->row].name, job->len[0] * 2, job->code[0], text,
+          job->len[1] ? " after " : "", before);
   fprintf(stderr,
           "  x%u=%" PRIx64 " x%u=%" PRIx64 " f%u=%" PRIx64 " f%u=%" PRIx64 " f%u=%" PRIx64
           " fcsr=%" PRIx64 "\n",
