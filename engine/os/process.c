@@ -96,6 +96,12 @@ void os_thread_exit(CoreThread *t) {
   else free(o);
 }
 
+/* Locks in memory shared with other processes; the rest of the memory goes with this one. */
+void os_give_up_locks(Emu *emu) {
+  for (CoreThread *t = emu->threads; t; t = t->next)
+    if (os_thread(t)) walk_robust_list(t);
+}
+
 int64_t os_exit(CoreThread *t, uint64_t a[6]) {
   if (os_process(t->emu)->vfork_child) _exit((int)a[0] & 255);
   core_thread_exit(t, (int)a[0] & 255);
@@ -103,8 +109,7 @@ int64_t os_exit(CoreThread *t, uint64_t a[6]) {
 
 int64_t os_exit_group(CoreThread *t, uint64_t a[6]) {
   if (os_process(t->emu)->vfork_child) _exit((int)a[0] & 255);
-  /* Locks in memory shared with other processes are given up; the rest of the memory goes with this one. */
-  for (CoreThread *o = t->emu->threads; o; o = o->next) walk_robust_list(o);
+  os_give_up_locks(t->emu);
   core_process_exit(t, (int)a[0] & 255, 0);
 }
 

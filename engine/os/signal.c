@@ -357,7 +357,10 @@ static bool raise_signal(CoreThread *t, int signo, const siginfo_t *info, const 
 }
 
 _Noreturn void os_die(CoreThread *t, int signo) {
-  if (!os_process(t->emu)->vfork_child) core_process_exit(t, 0, signo);
+  if (!os_process(t->emu)->vfork_child) {
+    os_give_up_locks(t->emu);
+    core_process_exit(t, 0, signo);
+  }
   const KernelAction dfl = {0};
   host_action(signo, &dfl, NULL);
   set_host_mask(~BIT(signo));

@@ -111,6 +111,8 @@ M.runs = {
   {name = "sig_storm", args = {"20"}, stable = false, tags = tags "signals threads fork time slow"},
   {name = "proc_clone", stable = false, tags = tags "fork signals",
    qemu = "qemu-user 7.2 has no clone3, and makes a plain fork of vfork"},
+  {name = "proc_futex", stable = false, tags = tags "threads fork time",
+   qemu = "qemu-user 7.2 dies over a misaligned futex and loses robust locks between processes"},
   {name = "proc_exec", stable = false, tags = tags "exec fork signals threads",
    qemu = "qemu-user 7.2 cannot exec a riscv64 program without binfmt_misc"},
 
