@@ -27,9 +27,24 @@ int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f) {
 
 static int check_fd(CoreThread *t, uint64_t fd) { return os_is_engine_fd(t->emu, (int)fd) ? -EBADF : 0; }
 
-/* An optional buffer that the call reads or writes. */
+/* An optional object that the call reads or writes. */
 static int check_in(CoreThread *t, uint64_t va, uint64_t n) { return va && n ? guest_prepare_read(t->emu, t, va, n) : 0; }
 static int check_out(CoreThread *t, uint64_t va, uint64_t n) { return va && n ? guest_prepare_write(t->emu, t, va, n) : 0; }
+
+/* A buffer of which only the first part may be there: the kernel copies as far as it gets, so what is there is prepared, and the rest is
+ * the kernel's to find missing (the host has no page where the guest has none). */
+static int check_buffer(CoreThread *t, uint64_t va, uint64_t n, bool write) {
+  int prot = write ? PROT_WRITE : PROT_READ;
+  if (!va || !n) return 0;
+  if (va >= CORE_LINE || n > CORE_LINE - va) return -EFAULT;
+  uint64_t there = n;
+  if (!emu_addr_space_ptr(t->emu, va, n, prot)) {
+    uint64_t end = va;
+    while (end < va + n && emu_addr_space_ptr(t->emu, end, 1, prot)) end = core_area(t->emu, end)->end;
+    there = end > va + n ? n : end - va;
+  }
+  return there ? (write ? guest_prepare_write : guest_prepare_read)(t->emu, t, va, there) : 0;
+}
 
 static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   if (n > MAX_IOV) return -EINVAL;
@@ -37,7 +52,7 @@ static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   const struct iovec *iov = (const struct iovec *)(uintptr_t)va;
   for (uint64_t i = 0; !err && i < n; i++) {
     uint64_t base = (uint64_t)(uintptr_t)iov[i].iov_base;
-    err = write ? check_out(t, base, iov[i].iov_len) : check_in(t, base, iov[i].iov_len);
+    err = check_buffer(t, base, iov[i].iov_len, write);
   }
   return err;
 }
@@ -80,10 +95,11 @@ static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], cons
   case OSK_pathnull: if (!v) return 0; __attribute__((fallthrough));
   case OSK_path: return check_path(t, &h[i], buf, sizeof(PathBuf), true);
   case OSK_str: return check_path(t, &h[i], buf, sizeof(PathBuf), false);
-  case OSK_in: case OSK_sai: return check_in(t, v, buffer_len(row, i, a, false));
+  case OSK_in: return check_buffer(t, v, buffer_len(row, i, a, false), false);
+  case OSK_sai: return check_in(t, v, buffer_len(row, i, a, false));
   case OSK_out: case OSK_outstr: {
     n = buffer_len(row, i, a, false);
-    return n && !v ? -EFAULT : check_out(t, v, n);
+    return check_buffer(t, v, n, true); /* whether it may be NULL is the kernel's to say */
   }
   case OSK_inout: return check_out(t, v, row->arg[i].size);
   case OSK_sao: case OSK_outp: /* its length argument comes later but must be readable now */
@@ -154,9 +170,9 @@ static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
   OsProcess *p = os_process(t->emu);
   OsThread *o = os_thread(t);
   if (!row) {
-    bool known = nr >= 0 && (size_t)nr < sizeof p->warned / sizeof *p->warned;
-    if (!known || !p->warned[nr]) fprintf(stderr, "kitlua: there is no system call %d on %s: the program gets ENOSYS\n", nr, t->emu->guest->name);
-    if (known) p->warned[nr] = true;
+    size_t last = sizeof p->warned - 1, which = nr >= 0 && (size_t)nr < last ? (size_t)nr : last; /* those far off share one warning */
+    if (!p->warned[which]) fprintf(stderr, "kitlua: there is no system call %d on %s: the program gets ENOSYS\n", nr, t->emu->guest->name);
+    p->warned[which] = true;
     return -ENOSYS;
   }
   o->row = row;
@@ -174,16 +190,16 @@ void os_syscall(CoreThread *t) {
   OsThread *o = os_thread(t);
   int nr = (int)guest_reg(g, s, g->abi.syscall_nr);
   OsRow *row = os_row(emu, nr);
-  KitEvent ev = {.kind = KIT_EV_SYSCALL, .tid = t->tid, .pc = s->pc, .syscall = {.nr = nr, .name = row ? row->name : ""}};
+  KitEvent ev = {.kind = KIT_EV_SYSCALL, .tid = t->tid, .pc = s->pc - 4, .syscall = {.nr = nr, .name = row ? row->name : ""}};
   for (int i = 0; i < 6; i++) ev.syscall.args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
-  uint64_t args[6];
-  memcpy(args, ev.syscall.args, sizeof args);
-  o->call_pc = s->pc - 4; /* ecall has no compressed form */
+  o->call_pc = ev.pc; /* ecall has no compressed form */
   o->call_ret = guest_reg(g, s, g->abi.syscall_ret);
   o->again = OS_DONE;
   if (!o->rewound) o->deadline = 0;
   o->rewound = false;
   bool replaced = core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
+  uint64_t args[6]; /* read again: a hook may have changed the registers */
+  for (int i = 0; i < 6; i++) args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
   int64_t result = replaced ? ev.syscall.result : call_row(t, row, nr, args);
   if (o->no_result) { /* sigreturn: the registers are the ones it restored */
     o->no_result = false;
