@@ -292,8 +292,8 @@ static int hook_close(lua_State *L) {
   Hook *h = luaL_checkudata(L, 1, BIND_HOOK);
   if (h->closed) return 0;
   h->closed = true;
-  if (h->hook) h->hits = kit_hook_hits(h->hook);
   if (h->bind->emu) {
+    if (h->hook) h->hits = kit_hook_hits(h->hook);
     kit_hook_close(&h->hook);
     unlink_pending(h);
     bind_release(L, h->bind, h);

@@ -82,7 +82,7 @@ struct CoreThread {
   bool redirected;           /* a hook wrote the pc: go on at new_pc once the region is left */
   uint64_t new_pc;
   void *sigstack;            /* host alternate stack */
-  void *os;                  /* OsThread */
+  void *os;                  /* OsThread; from malloc, freed with the thread */
   bool idle_sleeper;         /* sleeps for real on everybody's behalf */
   uint64_t wait_order;       /* when it began to wait: futex wake-ups are in this order */
   int64_t slice;             /* state->budget when last accounted */

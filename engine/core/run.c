@@ -64,6 +64,7 @@ static void unlink_thread(CoreThread *t) {
 
 static void free_thread(CoreThread *t) {
   munmap(t->state, IR_STATE_WINDOW);
+  free(t->os);
   free(t);
 }
 
