@@ -237,6 +237,12 @@ static int emu_stop_on_fault(lua_State *L) {
   return 0;
 }
 
+/* emu:catch_interrupts(bool): Ctrl-C stops run() instead of being the guest's; for consoles */
+static int emu_catch_interrupts(lua_State *L) {
+  kit_catch_interrupts(bind_emu(L, 1)->emu, lua_toboolean(L, 2));
+  return 0;
+}
+
 /* emu:kill([signo]): the guest ends at once, exit hooks run */
 static int emu_kill(lua_State *L) {
   Bind *b = bind_emu(L, 1);
@@ -430,7 +436,7 @@ static int emu_struct(lua_State *L) {
 
 void bind_open_emu(lua_State *L) {
   static const luaL_Reg meta[] = {{"__close", emu_close}, {"__gc", emu_close}, {"__newindex", emu_newindex}, {"__tostring", emu_tostring}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"close", emu_close}, {"run", emu_run}, {"step", emu_step}, {"interrupt", emu_interrupt}, {"kill", emu_kill},
+  static const luaL_Reg methods[] = {{"close", emu_close}, {"run", emu_run}, {"step", emu_step}, {"interrupt", emu_interrupt}, {"catch_interrupts", emu_catch_interrupts}, {"kill", emu_kill},
                                      {"stop_on_fault", emu_stop_on_fault}, {"count_insns", emu_count_insns}, {"stats", emu_stats},
                                      {"host_path", emu_host_path}, {"shield", emu_shield}, {"syscall_info", emu_syscall_info},
                                      {"flags", emu_flags}, {"struct", emu_struct}, {NULL, NULL}};

@@ -168,7 +168,10 @@ KitStatus kit_kill(KitEmu *emu, int signo) {
   if (emu->ended) return core_fail(emu, KIT_E_DEAD, "the guest has ended");
   emu->kill_asked = signo;
   CoreThread *t = api_thread(emu, 0);
-  if (t) core_interrupt(t);
+  if (t) {
+    core_interrupt(t);
+    emu->os->kick(t); /* it may be in a host call */
+  }
   return KIT_OK;
 }
 

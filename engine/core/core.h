@@ -134,6 +134,7 @@ struct KitEmu {
   bool (*is_entry)(Emu *emu, uint64_t pc); /* pc is a function's entry, as symbols have it (api/ provides it) */
   bool budget_on;             /* translations carry the budget operation */
   bool stop_on_fault;
+  bool catch_interrupts;      /* SIGINT from outside is kit_interrupt */
   uint64_t clock;             /* instruction clock: budgeted instructions, plus sleeps while all threads sleep */
   uint64_t insns_exited;      /* retired by threads that are gone */
   uint64_t limit_left;        /* of kit_run's max_insns; UINT64_MAX: none */

@@ -281,6 +281,7 @@ void core_controller_run(Emu *emu) {
   /* What has no effect by default is dropped by the kernel, unless the process's first thread blocks it. */
   const int quiet[] = {SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
   for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) sigdelset(&all, quiet[i]);
+  if (emu->catch_interrupts) sigdelset(&all, SIGINT);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   run_until_stopped(emu);
   pthread_sigmask(SIG_SETMASK, &before, NULL);

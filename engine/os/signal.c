@@ -214,11 +214,17 @@ static void take_signal(CoreThread *t, int signo, siginfo_t *info, void *context
   core_interrupt(t);
 }
 
+static bool is_interrupt(int signo, const siginfo_t *info) {
+  return signo == SIGINT && owner && owner->catch_interrupts && (info->si_code == SI_KERNEL || (info->si_code == SI_USER && info->si_pid != getpid()));
+}
+
 static void on_signal(int signo, siginfo_t *info, void *context) {
   int saved_errno = errno;
   CoreThread *t = core_self();
   if (BIT(signo) & SYNCHRONOUS && info->si_code > 0) {
     if (!core_host_fault(signo, info, context)) crash(signo, info);
+  } else if (is_interrupt(signo, info)) {
+    if (owner->running) kit_interrupt(owner);
   } else if (!t || !os_thread(t)) {
     foreign_signal(signo, info, context);
   } else {
@@ -239,7 +245,7 @@ static void install(OsProcess *p, int signo) {
   const OsAction *a = &p->actions[signo];
   KernelAction act = {.flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | K_RESTORER, .restorer = os_restorer};
   bool synchronous = BIT(signo) & SYNCHRONOUS;
-  bool catch = synchronous || signo == KICK_SIGNAL || (a->handler != K_DFL && a->handler != K_IGN) || (a->handler == K_DFL && (default_of(signo) == TERMINATE || p->quiet_blocked & BIT(signo)));
+  bool catch = synchronous || (signo == SIGINT && owner->catch_interrupts) || signo == KICK_SIGNAL || (a->handler != K_DFL && a->handler != K_IGN) || (a->handler == K_DFL && (default_of(signo) == TERMINATE || p->quiet_blocked & BIT(signo)));
   if (catch) {
     memcpy(&act.handler, &(void (*)(int, siginfo_t *, void *)){on_signal}, sizeof act.handler);
     act.mask = synchronous ? 0 : ~SYNCHRONOUS;
@@ -266,6 +272,11 @@ void os_signal_init(Emu *emu) {
   p->quiet_blocked = p->main->mask & QUIET;
   for (int s = 1; s < OS_SIGNALS; s++) install(p, s);
   p->signals_owned = true;
+}
+
+void kit_catch_interrupts(KitEmu *emu, bool on) {
+  emu->catch_interrupts = on;
+  if (os_process(emu)->signals_owned) install(os_process(emu), SIGINT);
 }
 
 void os_signal_close(Emu *emu) {

@@ -362,6 +362,7 @@ function M.main()
   if kit.command[1] then
     emu, message = kit.open(kit.command)
     if not emu then error(message, 0) end
+    emu:catch_interrupts(true)
   end
   local s = M.session(emu)
   local history = os.getenv("HOME") and os.getenv("HOME") .. "/.kitlua_history"

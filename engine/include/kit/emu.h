@@ -116,6 +116,8 @@ KIT_API KitStatus kit_run(KitEmu *emu, uint64_t max_insns, KitStop *stop);
 /* Runs n instructions of one thread only (the current one if tid is 0). */
 KIT_API KitStatus kit_step(KitEmu *emu, int tid, uint64_t n, KitStop *stop);
 KIT_API void kit_interrupt(KitEmu *emu); /* async-signal-safe: makes kit_run return soon */
+/* For consoles: SIGINT from outside stops kit_run (KIT_STOP_INTERRUPT) instead of being the guest's, and does nothing between runs. */
+KIT_API void kit_catch_interrupts(KitEmu *emu, bool on);
 KIT_API void kit_stop_on_fault(KitEmu *emu, bool on);
 KIT_API KitStatus kit_kill(KitEmu *emu, int signo); /* ends the guest as that signal would; on_exit hooks run */
 
