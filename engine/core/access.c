@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/area.h"
@@ -129,19 +130,13 @@ static bool whole(ssize_t n, uint64_t len) { return n >= 0 && (uint64_t)n == len
 
 int core_peek(Emu *emu, uint64_t va, void *buf, uint64_t len) {
   if (!emu_addr_space_ptr(emu, va, len, 0)) return -EFAULT;
-  /* Through the kernel: no permission in the way, and a page behind the end of its file is an error, not a signal. */
-  static int fd = -1;
-  static pid_t owner;
-  if (fd < 0 || owner != getpid()) {
-    fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, 900);
-    if (high >= 0) close(fd), fd = high;
-    owner = getpid();
-  }
-  if (fd >= 0 && whole(pread(fd, buf, len, (off_t)va), len)) return 0;
-  if (!emu_addr_space_ptr(emu, va, len, PROT_READ)) return -EFAULT;
-  memcpy(buf, host(va), len);
-  return 0;
+  /* Through the kernel: a page behind the end of its file is an error, not a signal. No descriptor is kept that the guest could see. */
+  struct iovec to = {buf, len}, from = {host(va), len};
+  if (whole(process_vm_readv(getpid(), &to, 1, &from, 1, 0), len)) return 0;
+  int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* where the guest itself may not read */
+  bool ok = fd >= 0 && whole(pread(fd, buf, len, (off_t)va), len);
+  if (fd >= 0) close(fd);
+  return ok ? 0 : -EFAULT;
 }
 
 /* Makes one area's part of the range writable for a moment. */

@@ -83,7 +83,10 @@ static int check_path(CoreThread *t, uint64_t *arg, char *buf, size_t size, bool
   size_t len;
   const char *s = guest_string(t->emu, t, *arg, &len);
   if (!s) return -EFAULT;
-  if (translate) *arg = (uint64_t)(uintptr_t)os_host_path(t->emu, s, buf, size);
+  if (translate) {
+    if (os_proc_hidden(t, s)) return -ENOENT;
+    *arg = (uint64_t)(uintptr_t)os_host_path(t->emu, s, buf, size);
+  }
   return 0;
 }
 

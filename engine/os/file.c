@@ -86,6 +86,8 @@ static int64_t read_link(CoreThread *t, uint64_t dirfd, uint64_t path_va, uint64
   const char *path = path_arg(t, path_va);
   if (!path) return -EFAULT;
   if ((int)size <= 0) return -EINVAL;
+  if (os_is_engine_fd(t->emu, (int)dirfd)) return -EBADF;
+  if (os_proc_hidden(t, path)) return -ENOENT;
   const char *exe = os_proc_exe(t, path);
   if (exe) {
     size_t n = strlen(exe) < size ? strlen(exe) : size;
@@ -132,9 +134,22 @@ static int64_t stat_at(CoreThread *t, uint64_t dirfd, uint64_t path_va, uint64_t
   const char *path = path_arg(t, path_va);
   if (!path) return -EFAULT;
   if (os_is_engine_fd(t->emu, (int)dirfd)) return -EBADF;
+  if (os_proc_hidden(t, path)) return -ENOENT;
   const char *exe = flags & AT_SYMLINK_NOFOLLOW ? NULL : os_proc_exe(t, path);
   if (fstatat((int)dirfd, exe ? exe : os_host_path(t->emu, path, buf, sizeof buf), &st, flags)) return -errno;
   return write_stat(t, out, &st);
+}
+
+int64_t os_statx(CoreThread *t, uint64_t a[6]) {
+  char buf[PATH_MAX + 64];
+  const char *path = path_arg(t, a[1]);
+  if (!path) return -EFAULT;
+  if (os_is_engine_fd(t->emu, (int)a[0])) return -EBADF;
+  if (os_proc_hidden(t, path)) return -ENOENT;
+  if (guest_prepare_write(t->emu, t, a[4], sizeof(struct statx))) return -EFAULT;
+  const char *exe = a[2] & AT_SYMLINK_NOFOLLOW ? NULL : os_proc_exe(t, path);
+  const char *host = exe ? exe : os_host_path(t->emu, path, buf, sizeof buf);
+  return os_raw(SYS_statx, (long)a[0], (long)(uintptr_t)host, (long)a[2], (long)a[3], (long)a[4], 0);
 }
 
 int64_t os_newfstatat(CoreThread *t, uint64_t a[6]) { return stat_at(t, a[0], a[1], a[2], (int)a[3]); }

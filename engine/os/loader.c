@@ -299,13 +299,10 @@ static KitStatus resolve_scripts(Emu *emu, Words *argv, char *path, size_t size)
 
 /* ---- putting it together --------------------------------------------------------------------------------------------------- */
 
-static void remember_command(OsProcess *p, const Words *argv) {
-  for (size_t i = 0; i < argv->n; i++) {
-    size_t n = strlen(argv->at[i]) + 1;
-    p->cmdline = xrealloc(p->cmdline, p->cmdline_size + n);
-    memcpy(p->cmdline + p->cmdline_size, argv->at[i], n);
-    p->cmdline_size += n;
-  }
+/* The kernel names the main thread after the file that was executed. */
+static void name_thread(OsProcess *p, const char *file) {
+  const char *slash = strrchr(file, '/');
+  snprintf(p->comm, sizeof p->comm, "%.15s", slash ? slash + 1 : file);
 }
 
 static KitStatus make_stack(Emu *emu) {
@@ -339,9 +336,10 @@ static KitStatus load_program(Emu *emu, const Words *argv, const char *path, con
   }
   if (!st && !emu->sysroot && emu->guest->sysroot) emu->sysroot = xstrdup(emu->guest->sysroot);
   emu->exe_path = realpath(path, NULL);
+  const char *shown = emu->exe_path ? emu->exe_path : path;
   if (!st) st = read_phdrs(emu, &f);
   if (!st) st = find_interp(emu, &f, interp_name, sizeof interp_name, &dynamic);
-  if (!st) st = map_elf(emu, &f, emu->exe_path ? emu->exe_path : path, path, false, &prog);
+  if (!st) st = map_elf(emu, &f, shown, shown, false, &prog);
   if (!st) core_set_brk(emu, prog.end);
   if (!st && dynamic) st = load_interp(emu, &f, interp_name, &interp);
   if (!st) st = make_stack(emu);
@@ -386,7 +384,7 @@ KitStatus os_load(Emu *emu, const char *const *argv, const char *const *envp) {
   vec_push(&words, NULL);
   if (!st) st = load_program(emu, &words, path, named, envp);
   words.n--;
-  if (!st) remember_command(p, &words);
+  name_thread(p, named);
   free_words(&words);
   if (!st) os_signal_init(emu);
   return st;

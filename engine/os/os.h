@@ -57,14 +57,16 @@ typedef struct OsProcess {
   int engine_fds[32];
   uint32_t n_engine_fds;
   uint64_t trampoline;         /* guest code that calls rt_sigreturn */
-  char *cmdline;               /* NUL-separated */
-  size_t cmdline_size;
+  char comm[16];               /* the main thread's name at its start */
+  uint64_t arg_start, arg_end; /* the arguments' text on the stack; the environment's, up to env_end, follows it */
+  uint64_t env_end, stack_sp;  /* the stack pointer at the start */
   uint8_t *auxv;
   size_t auxv_size;
   uint64_t stack_top;
   bool vfork_child;            /* this process shares the parent's memory */
   struct OsExec *exec;         /* of a vfork child that is gone: freed by the parent */
   OsThread *main;              /* the main thread's, NULL once it has ended: prefers what is sent to the process */
+  OsThread *main_gone;
   int main_host_tid;
   uint64_t quiet_blocked;      /* signals without default effect that the guest has blocked some time: see install() */
   bool signals_owned;          /* os_signal_init has run */
@@ -101,7 +103,9 @@ const char *os_host_path(const Emu *emu, const char *path, char *buf, size_t siz
 int os_proc_open(CoreThread *t, const char *path, int flags);
 /* The guest's program if the path is a link to it (/proc/self/exe), else NULL. */
 const char *os_proc_exe(CoreThread *t, const char *path);
-/* fd.c */
+/* The path is of one of the engine's descriptors in /proc. */
+bool os_proc_hidden(CoreThread *t, const char *path);
+/* file.c */
 bool os_is_engine_fd(const Emu *emu, int fd);
 
 /* dispatch.c */

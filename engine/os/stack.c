@@ -40,8 +40,11 @@ uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
   vec_push(&env, NULL);
 
   bool ok = push_bytes(emu, &sp, info->execfn, strlen(info->execfn) + 1);
-  uint64_t execfn = sp;
-  ok = ok && push_strings(emu, &sp, env.at, &envp) && push_strings(emu, &sp, info->argv, &argv);
+  uint64_t execfn = p->env_end = sp;
+  ok = ok && push_strings(emu, &sp, env.at, &envp);
+  p->arg_end = sp;
+  ok = ok && push_strings(emu, &sp, info->argv, &argv);
+  p->arg_start = sp;
   uint64_t platform = 0;
   if (ok && emu->guest->platform) {
     ok = push_bytes(emu, &sp, emu->guest->platform, strlen(emu->guest->platform) + 1);
@@ -69,6 +72,7 @@ uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
   p->auxv = xmalloc(sizeof auxv);
   memcpy(p->auxv, auxv, sizeof auxv);
   p->auxv_size = sizeof auxv;
+  p->stack_sp = sp;
   vec_free(&argv);
   vec_free(&envp);
   vec_free(&block);
