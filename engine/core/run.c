@@ -59,6 +59,7 @@ static void unlink_thread(CoreThread *t) {
       break;
     }
   if (emu->last_stopped == t) emu->last_stopped = NULL;
+  if (emu->threads_first == t) emu->threads_first = NULL;
   pthread_mutex_unlock(&emu->lock);
 }
 
@@ -378,7 +379,7 @@ void core_after_fork_child(CoreThread *t) {
     next = o->next;
     if (o != t) free_thread(o);
   }
-  emu->threads = emu->last_stopped = t;
+  emu->threads = emu->last_stopped = emu->threads_first = t;
   t->next = NULL;
   emu->n_threads = 1;
   emu->current = t;
