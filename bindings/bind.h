@@ -43,6 +43,7 @@ int bind_fail_with(lua_State *L, const KitError *err);
 
 /* emu.c */
 int bind_open(lua_State *L);                  /* kit.open; upvalue 1 is the module table */
+int bind_io_open(lua_State *L);                /* io.open; upvalue 1 is the original */
 Bind *bind_emu(lua_State *L, int idx);       /* raises if closed */
 Bind *bind_emu_any(lua_State *L, int idx);   /* closed ones too */
 void bind_anchor(lua_State *L, int emu_idx, const void *key); /* value on top stays alive with the emu; not popped */

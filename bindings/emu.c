@@ -279,20 +279,38 @@ static int emu_host_path(lua_State *L) {
   return 1;
 }
 
-/* emu:shield(file): a file that Lua opened keeps out of the guest's descriptors */
-static int emu_shield(lua_State *L) {
-  Bind *b = bind_emu(L, 1);
-  luaL_Stream *s = luaL_checkudata(L, 2, LUA_FILEHANDLE);
-  luaL_argcheck(L, s->closef, 2, "closed file");
-  int fd = kit_shield_fd(b->emu, fileno(s->f));
-  if (fd < 0) return luaL_error(L, "cannot shield the file's descriptor");
-  const char *mode = luaL_optstring(L, 3, "w");
-  FILE *f = fdopen(fd, mode);
-  if (!f) return luaL_error(L, "cannot shield the file's descriptor");
-  fclose(s->f);
+/* Moves the file's descriptor out of the guest's sight. */
+static bool shield(KitEmu *emu, luaL_Stream *s, const char *mode) {
+  int fd = kit_shield_fd(emu, fileno(s->f));
+  FILE *f = fd < 0 ? NULL : fdopen(fd, mode);
+  if (!f) return false;
+  fclose(s->f); /* its number is free already; nothing is buffered yet */
   s->f = f;
-  lua_settop(L, 2);
-  return 1;
+  return true;
+}
+
+static KitEmu *live_emu(lua_State *L) {
+  KitEmu *emu = NULL;
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, "kit.emus");
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    Bind *b = luaL_testudata(L, -1, BIND_EMU);
+    if (b && b->emu) emu = b->emu;
+  }
+  lua_pop(L, 1);
+  return emu;
+}
+
+/* io.open while a guest lives: the guest must not find the file among its descriptors. Upvalue 1: the original. */
+int bind_io_open(lua_State *L) {
+  int n = lua_gettop(L);
+  const char *mode = luaL_optstring(L, 2, "r");
+  lua_pushvalue(L, lua_upvalueindex(1));
+  for (int i = 1; i <= n; i++) lua_pushvalue(L, i);
+  lua_call(L, n, LUA_MULTRET);
+  luaL_Stream *s = luaL_testudata(L, n + 1, LUA_FILEHANDLE);
+  KitEmu *emu = s ? live_emu(L) : NULL;
+  if (emu && !shield(emu, s, mode)) return luaL_error(L, "no descriptor left for %s", lua_tostring(L, 1));
+  return lua_gettop(L) - n;
 }
 
 /* ---- properties ------------------------------------------------------------------------------------------------------ */
@@ -438,7 +456,7 @@ void bind_open_emu(lua_State *L) {
   static const luaL_Reg meta[] = {{"__close", emu_close}, {"__gc", emu_close}, {"__newindex", emu_newindex}, {"__tostring", emu_tostring}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", emu_close}, {"run", emu_run}, {"step", emu_step}, {"interrupt", emu_interrupt}, {"catch_interrupts", emu_catch_interrupts}, {"kill", emu_kill},
                                      {"stop_on_fault", emu_stop_on_fault}, {"count_insns", emu_count_insns}, {"stats", emu_stats},
-                                     {"host_path", emu_host_path}, {"shield", emu_shield}, {"syscall_info", emu_syscall_info},
+                                     {"host_path", emu_host_path}, {"syscall_info", emu_syscall_info},
                                      {"flags", emu_flags}, {"struct", emu_struct}, {NULL, NULL}};
   luaL_newmetatable(L, BIND_EMU);
   luaL_setfuncs(L, meta, 0);

@@ -83,6 +83,15 @@ static void push_events(lua_State *L) {
   }
 }
 
+static void wrap_io_open(lua_State *L) {
+  if (lua_getglobal(L, "io") == LUA_TTABLE) {
+    lua_getfield(L, -1, "open");
+    lua_pushcclosure(L, bind_io_open, 1);
+    lua_setfield(L, -2, "open");
+  }
+  lua_pop(L, 1);
+}
+
 int luaopen_kit(lua_State *L) {
   static const luaL_Reg functions[] = {{"top", kit_top}, {"errno_name", errno_name}, {"signal_name", signal_name}, {NULL, NULL}};
   luaL_checkversion(L);
@@ -98,6 +107,7 @@ int luaopen_kit(lua_State *L) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_pop(L, 1);
+  wrap_io_open(L);
   luaL_newlib(L, functions);
   lua_pushliteral(L, KIT_VERSION);
   lua_setfield(L, -2, "version");
