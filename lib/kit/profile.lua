@@ -23,22 +23,7 @@ function M.new(emu, options)
   }, M)
 end
 
--- Self costs: rows {pc, count} become per-function records with their costs per instruction.
-local function self_costs(self, p)
-  for _, row in ipairs(self.counter:rows()) do
-    local fn = self.symbols:fn(row.pc)
-    local f = p.by_fn[fn]
-    if not f then
-      f = {fn = fn, name = fn.name, object = fn.object, self = 0, inclusive = 0, calls = 0, insns = {}}
-      p.by_fn[fn] = f
-      p.functions[#p.functions + 1] = f
-    end
-    f.self = f.self + row.count
-    f.insns[#f.insns + 1] = row
-    p.total = p.total + row.count
-  end
-end
-
+-- The record of the function that holds address.
 local function function_of(self, p, address)
   local fn = self.symbols:fn(address)
   local f = p.by_fn[fn]
@@ -48,6 +33,16 @@ local function function_of(self, p, address)
     p.functions[#p.functions + 1] = f
   end
   return f
+end
+
+-- Self costs: rows {pc, count} become per-function records with their costs per instruction.
+local function self_costs(self, p)
+  for _, row in ipairs(self.counter:rows()) do
+    local f = function_of(self, p, row.pc)
+    f.self = f.self + row.count
+    f.insns[#f.insns + 1] = row
+    p.total = p.total + row.count
+  end
 end
 
 -- One edge record per (calling instruction, callee).
@@ -64,7 +59,7 @@ end
 
 -- Walks the tree with a table of the edges on the path, so that recursion is counted once. Iterative: paths may be long.
 local function tree_costs(self, p)
-  local nodes, children, roots = self.graph:nodes(), {}, {}
+  local nodes, children, roots = p.nodes, {}, {}
   for _, n in ipairs(nodes) do
     if n.parent then
       children[n.parent] = children[n.parent] or {}
@@ -109,12 +104,16 @@ local function tree_costs(self, p)
       end
     end
   end
-  p.nodes, p.roots, p.children = nodes, roots, children
+  p.roots, p.children = roots, children
 end
 
 -- Everything collected so far.
 function M:collect()
   local p = {total = 0, functions = {}, by_fn = {}, edges = {}, edge_by_key = {}, symbols = self.symbols}
+  p.nodes = self.graph:nodes()
+  local entries = {}
+  for _, n in ipairs(p.nodes) do entries[#entries + 1] = n.fn end
+  self.symbols:set_entries(entries)
   self_costs(self, p)
   tree_costs(self, p)
   for _, f in ipairs(p.functions) do

@@ -5,12 +5,12 @@
 --   local file, line = symbols:line(pc)
 --   symbols:describe(pc)            -- "main (hello.c:7)"
 --
--- A pc without a symbol belongs to a function named after its address, or to the object's range between symbols.
 local M = {}
 M.__index = M
 
 function M.new(emu)
-  return setmetatable({emu = emu, by_pc = {}, by_start = {}, frames_of = {}, objects = {}, count = 0}, M)
+  return setmetatable({emu = emu, by_pc = {}, by_start = {}, frames_of = {}, objects = {}, entries = {},
+    count = 0}, M)
 end
 
 -- The object (image) that holds pc: {path, bias, low, high} or nil.
@@ -27,23 +27,40 @@ function M:object(pc)
   end
 end
 
-local function unknown(self, pc)
-  local object = self:object(pc)
-  return {name = ("0x%x"):format(object and pc - object.bias or pc), address = pc, size = 1, object = object and object.path or "", unknown = true}
+-- Code without symbols is cut at the addresses that were called: the greatest entry that is not above pc, in the same object.
+function M:set_entries(entries)
+  table.sort(entries)
+  self.entries = entries
 end
 
+local function entry_before(entries, pc)
+  local low, high = 1, #entries
+  while low <= high do
+    local mid = (low + high) // 2
+    if entries[mid] > pc then high = mid - 1 else low = mid + 1 end
+  end
+  return entries[high]
+end
+
+local function unknown(self, pc)
+  local object = self:object(pc)
+  local start = entry_before(self.entries, pc)
+  if not start or not object or start < object.low then start = object and object.low or pc end
+  local name = object and start ~= object.low and ("0x%x"):format(start - object.bias) or object and "???" or ("0x%x"):format(start)
+  return {name = name, address = start, size = 1, object = object and object.path or "", unknown = true}
+end
+
+-- The function of pc: one table for each function, so it can be a key.
 function M:fn(pc)
   local f = self.by_pc[pc]
   if f then return f end
-  local s = self.emu:symbol(pc)
-  local start = s and s.address or pc
-  f = self.by_start[start]
+  local s = self.emu:symbol(pc) or unknown(self, pc)
+  f = self.by_start[s.address]
   if not f then
-    f = s or unknown(self, pc)
-    f.object_record = self:object(pc)
+    f = s
     self.count = self.count + 1
     f.id = self.count
-    self.by_start[start] = f
+    self.by_start[s.address] = f
   end
   self.by_pc[pc] = f
   return f
