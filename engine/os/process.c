@@ -11,9 +11,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
+
 #include "os/os.h"
 
 #define VFORK_STACK (2u << 20) /* as other host threads of guest threads have */
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n) /* an earlier child's frames: exec ended them without a return */
+#else
+#define UNPOISON(p, n) (void)(p)
+#endif
 /* clone's flags that are about memory of this process, or mean nothing for a process of its own. */
 #define FORK_FLAGS  ((uint64_t)(CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_SYSVSEM | CLONE_DETACHED | CLONE_VFORK))
 
@@ -92,8 +105,12 @@ void os_thread_exit(CoreThread *t) {
   }
   os_block_all(NULL); /* this host thread takes no more signals */
   t->os = NULL;
-  if (p->main == o) p->main = NULL; /* kept: another thread's handler may just be looking at it */
-  else free(o);
+  if (p->main == o) {
+    p->main = NULL;
+    p->main_gone = o; /* kept: another thread's handler may just be looking at it */
+  } else {
+    free(o);
+  }
 }
 
 /* Locks in memory shared with other processes; the rest of the memory goes with this one. */
@@ -137,7 +154,6 @@ static int64_t new_thread(CoreThread *t, const CloneArgs *c) {
   os_restore_mask(mask);
   if (!started) {
     core_thread_discard(child);
-    free(o);
     return -EAGAIN;
   }
   if (c->flags & CLONE_PARENT_SETTID) store_tid(t, c->parent_tid, child->tid);
@@ -258,8 +274,10 @@ static int64_t vfork_process(CoreThread *t, const CloneArgs *c) {
     os_restore_mask(v.mask);
     return stack ? -ENOMEM : OS_ENOTRUN;
   }
+  ASAN_UNPOISON_MEMORY_REGION(stack, VFORK_STACK); /* children before this one left it as it was when they went */
   VforkSaved *saved = save_for_parent(t);
   int flags = CLONE_VM | CLONE_VFORK | (int)(c->flags & CLONE_PIDFD) | c->exit_signal;
+  UNPOISON(stack, VFORK_STACK);
   int pid = clone(vfork_main, stack + VFORK_STACK, flags, &v, &pidfd);
   int err = errno;
   restore_parent(t, saved);

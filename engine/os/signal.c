@@ -192,7 +192,7 @@ static bool pass_to_main(const OsThread *o, int signo, siginfo_t *info) {
   const OsProcess *p = os_process(owner);
   const OsThread *m = p->main;
   bool to_process = info->si_code == SI_USER || info->si_code == SI_KERNEL || (signo == SIGCHLD && info->si_code > 0);
-  if (!m || m == o || !to_process || m->pending || (m->mask | NEVER_BLOCKED | BIT(SIGPIPE) | BIT(SIGXFSZ)) & BIT(signo)) return false;
+  if (owner->exiting || !m || m == o || !to_process || m->pending || (m->mask | NEVER_BLOCKED | BIT(SIGPIPE) | BIT(SIGXFSZ)) & BIT(signo)) return false;
   return !os_raw(SYS_rt_tgsigqueueinfo, getpid(), p->main_host_tid, signo, (long)(uintptr_t)info, 0, 0);
 }
 
