@@ -69,7 +69,7 @@ static void insert_at(CoreMap *m, size_t i, CoreArea a) {
 }
 
 static void remove_at(CoreMap *m, size_t i, size_t n) {
-  memmove(&m->areas.at[i], &m->areas.at[i + n], (m->areas.n - i - n) * sizeof *m->areas.at);
+  if (n) memmove(&m->areas.at[i], &m->areas.at[i + n], (m->areas.n - i - n) * sizeof *m->areas.at);
   m->areas.n -= n;
 }
 
