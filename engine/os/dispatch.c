@@ -67,6 +67,17 @@ static int check_msghdr(CoreThread *t, uint64_t va, bool write) {
   return err;
 }
 
+static int check_messages(CoreThread *t, uint64_t va, uint64_t n, bool write) {
+  int err = 0;
+  if (n > MAX_IOV) n = MAX_IOV; /* as many as the kernel looks at (UIO_MAXIOV) */
+  for (uint64_t i = 0; i < n && !err; i++) {
+    err = check_out(t, va + i * sizeof(struct mmsghdr), sizeof(struct mmsghdr));
+    if (!err) err = check_msghdr(t, va + i * sizeof(struct mmsghdr), write);
+    if (err && i) return 0; /* the kernel ends before it */
+  }
+  return err;
+}
+
 /* Length of a buffer argument; what the kernel would refuse anyway is left to it. */
 static uint64_t buffer_len(const OsRow *row, int i, const uint64_t a[6], bool indirect) {
   int len = row->arg[i].len;
@@ -115,6 +126,8 @@ static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], cons
   case OSK_iovo: return check_iov(t, v, a[row->arg[i].len], true);
   case OSK_msghdri: return check_msghdr(t, v, false);
   case OSK_msghdro: return check_msghdr(t, v, true);
+  case OSK_mmsghdri: return check_messages(t, v, (uint32_t)a[row->arg[i].len], false);
+  case OSK_mmsghdro: return check_messages(t, v, (uint32_t)a[row->arg[i].len], true);
   case OSK_ptr: return v >= CORE_LINE ? -EFAULT : 0;
   case OSK_ptrout: return v ? check_out(t, v, 1) : 0;
   default: return 0;

@@ -81,6 +81,27 @@ int64_t os_openat(CoreThread *t, uint64_t a[6]) { return open_at(t, a[0], a[1], 
 int64_t os_open(CoreThread *t, uint64_t a[6]) { return open_at(t, (uint64_t)AT_FDCWD, a[0], a[1], a[2]); }
 int64_t os_creat(CoreThread *t, uint64_t a[6]) { return open_at(t, (uint64_t)AT_FDCWD, a[0], O_CREAT | O_WRONLY | O_TRUNC, a[1]); }
 
+typedef struct OpenHow {
+  uint64_t flags, mode, resolve;
+} OpenHow;
+
+/* Beyond openat, there are limits on how the path is followed; a struct longer than ours must have nothing in the rest. */
+int64_t os_openat2(CoreThread *t, uint64_t a[6]) {
+  OpenHow how = {0};
+  char buf[PATH_MAX + 64], rest[64];
+  if (a[3] < sizeof how) return -EINVAL;
+  if (a[3] > sizeof how + sizeof rest) return -E2BIG;
+  if (guest_read(t->emu, t, a[2], &how, sizeof how) || guest_read(t->emu, t, a[2] + sizeof how, rest, a[3] - sizeof how)) return -EFAULT;
+  for (size_t i = 0; i < a[3] - sizeof how; i++)
+    if (rest[i]) return -E2BIG;
+  if (!how.resolve) return open_at(t, a[0], a[1], how.flags, how.mode);
+  const char *path = path_arg(t, a[1]);
+  if (!path) return -EFAULT;
+  if (os_is_engine_fd(t->emu, (int)a[0])) return -EBADF;
+  const char *host = os_host_path(t->emu, path, buf, sizeof buf);
+  return within_limit(t, os_raw(SYS_openat2, (long)a[0], (long)(uintptr_t)host, (long)(uintptr_t)&how, sizeof how, 0, 0));
+}
+
 static int64_t read_link(CoreThread *t, uint64_t dirfd, uint64_t path_va, uint64_t out, uint64_t size) {
   char buf[PATH_MAX + 64];
   const char *path = path_arg(t, path_va);

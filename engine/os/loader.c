@@ -364,6 +364,7 @@ static KitStatus load_program(Emu *emu, const Words *argv, const char *path, con
 static void read_limits(OsProcess *p) {
   getrlimit(RLIMIT_NOFILE, &p->nofile);
   getrlimit(RLIMIT_STACK, &p->stack);
+  getrlimit(RLIMIT_AS, &p->space);
   if (getenv("KITLUA_STACK")) p->stack.rlim_cur = RLIM_INFINITY; /* set by the command when it restarted itself */
 }
 

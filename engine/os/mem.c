@@ -11,6 +11,7 @@
 int64_t os_mmap(CoreThread *t, uint64_t a[6]) {
   int prot = (int)a[2], flags = (int)a[3], fd = (int)a[4];
   bool file = !(flags & MAP_ANONYMOUS);
+  if (t->emu->guest->generic_syscalls) flags &= ~MAP_32BIT; /* only x86 has it */
   if (file && os_is_engine_fd(t->emu, fd)) return -EBADF;
   if (file && fcntl(fd, F_GETFD) < 0) return -EBADF;
   int64_t va = core_mmap(t->emu, t, a[0], a[1], prot, flags, fd, a[5], NULL);

@@ -63,7 +63,7 @@ int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
 
 static struct rlimit *own_limit(CoreThread *t, int resource) {
   OsProcess *p = os_process(t->emu);
-  return resource == RLIMIT_NOFILE ? &p->nofile : resource == RLIMIT_STACK ? &p->stack : NULL;
+  return resource == RLIMIT_NOFILE ? &p->nofile : resource == RLIMIT_STACK ? &p->stack : resource == RLIMIT_AS ? &p->space : NULL;
 }
 
 int64_t os_prlimit64(CoreThread *t, uint64_t a[6]) {

@@ -9,6 +9,7 @@ static void close_os(Emu *emu) {
   os_signal_close(emu);
   free(p->main_gone);
   free(p->auxv);
+  vec_free(&p->segments);
   free(p);
   emu->os_data = NULL;
 }

@@ -50,10 +50,16 @@ typedef struct OsThread {
   siginfo_t held_info[6];
 } OsThread;
 
+typedef struct OsSegment { /* of System V shared memory, attached */
+  uint64_t va, len;
+} OsSegment;
+
 typedef struct OsProcess {
   OsAction actions[OS_SIGNALS];
   bool caught[OS_SIGNALS];     /* the engine's handler is installed */
   struct rlimit nofile, stack; /* as the guest sees them */
+  struct rlimit space;         /* RLIMIT_AS: not made the host's, whose address space is the engine's too */
+  VEC(OsSegment) segments;
   int engine_fds[32];
   uint32_t n_engine_fds;
   uint64_t trampoline;         /* guest code that calls rt_sigreturn */
@@ -147,7 +153,7 @@ void os_exec_free(struct OsExec *e);
 /* tables.c: what the rows say, parsed once. */
 typedef enum OsKind {
   OSK_NONE, OSK_int, OSK_uint, OSK_hex, OSK_mode, OSK_sig, OSK_ptr, OSK_fd, OSK_dirfd, OSK_tid, OSK_path, OSK_pathnull, OSK_str, OSK_flags, OSK_enum,
-  OSK_in, OSK_out, OSK_outstr, OSK_outp, OSK_sin, OSK_sout, OSK_inout, OSK_iovi, OSK_iovo, OSK_msghdri, OSK_msghdro, OSK_sai, OSK_sao,
+  OSK_in, OSK_out, OSK_outstr, OSK_outp, OSK_sin, OSK_sout, OSK_inout, OSK_iovi, OSK_iovo, OSK_msghdri, OSK_msghdro, OSK_mmsghdri, OSK_mmsghdro, OSK_sai, OSK_sao,
   OSK_pollfds, OSK_epollevents, OSK_fdset, OSK_fdpair, OSK_sigset, OSK_sigsetout, OSK_waitstatus, OSK_argv, OSK_envp, OSK_ptrout, OS_KINDS
 } OsKind;
 

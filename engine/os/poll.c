@@ -86,7 +86,7 @@ static int64_t epoll_wait_masked(CoreThread *t, const uint64_t a[6], uint64_t ma
   bool generic = t->emu->guest->generic_syscalls;
   if (guest_prepare_write(t->emu, t, a[1], (uint64_t)max * (generic ? sizeof(GenericEpollEvent) : sizeof(struct epoll_event)))) return -EFAULT;
   struct epoll_event *evs = xmalloc((size_t)max * sizeof *evs);
-  int64_t n = with_mask(t, mask_va, mask_size, SYS_epoll_pwait, (long[6]){(long)a[0], (long)(uintptr_t)evs, max, (int)a[3], 0, 8});
+  int64_t n = with_mask(t, mask_va, mask_size, os_thread(t)->row->handler == os_epoll_pwait2 ? SYS_epoll_pwait2 : SYS_epoll_pwait, (long[6]){(long)a[0], (long)(uintptr_t)evs, max, (long)a[3], 0, 8});
   for (int64_t i = 0; i < n; i++) {
     if (generic) ((GenericEpollEvent *)(uintptr_t)a[1])[i] = (GenericEpollEvent){evs[i].events, 0, evs[i].data.u64};
     else ((struct epoll_event *)(uintptr_t)a[1])[i] = evs[i];
@@ -95,5 +95,7 @@ static int64_t epoll_wait_masked(CoreThread *t, const uint64_t a[6], uint64_t ma
   return n;
 }
 
+/* The timeout is a timespec, which the host's call takes. */
+int64_t os_epoll_pwait2(CoreThread *t, uint64_t a[6]) { return epoll_wait_masked(t, a, a[4], a[5]); }
 int64_t os_epoll_wait(CoreThread *t, uint64_t a[6]) { return epoll_wait_masked(t, a, 0, 8); }
 int64_t os_epoll_pwait(CoreThread *t, uint64_t a[6]) { return epoll_wait_masked(t, a, a[4], a[5]); }

@@ -37,7 +37,7 @@ enum { N_ROWS = sizeof rows / sizeof *rows, MAX_NR = 600 };
 
 static const char *const kind_names[OS_KINDS] = {
     "none", "int", "uint", "hex", "mode", "sig", "ptr", "fd", "dirfd", "tid", "path", "pathnull", "str", "flags", "enum", "in", "out", "outstr", "outp", "sin",
-    "sout", "inout", "iovi", "iovo", "msghdri", "msghdro", "sai", "sao", "pollfds", "epollevents", "fdset", "fdpair", "sigset", "sigsetout", "waitstatus",
+    "sout", "inout", "iovi", "iovo", "msghdri", "msghdro", "mmsghdri", "mmsghdro", "sai", "sao", "pollfds", "epollevents", "fdset", "fdpair", "sigset", "sigsetout", "waitstatus",
     "argv", "envp", "ptrout",
 };
 

@@ -5,7 +5,8 @@
 
 #include "os/os.h"
 
-#define SECOND 1000000000ull
+#define SECOND      1000000000ull
+#define MAX_SECONDS 9000000000ull /* longer than this is for ever: nanoseconds must fit */
 
 static bool valid(const struct timespec *ts) { return ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < (long)SECOND; }
 
@@ -24,7 +25,8 @@ static int64_t sleep_until(CoreThread *t, clockid_t clock, int flags, uint64_t r
   if (err) return err;
   if (!valid(&req)) return -EINVAL;
   if (t->emu->n_threads > 1 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)) {
-    uint64_t ns = (uint64_t)req.tv_sec * SECOND + (uint64_t)req.tv_nsec;
+    uint64_t secs = (uint64_t)req.tv_sec < MAX_SECONDS ? (uint64_t)req.tv_sec : MAX_SECONDS;
+    uint64_t ns = secs * SECOND + (uint64_t)req.tv_nsec;
     if (flags & TIMER_ABSTIME) {
       clock_gettime(clock, &now);
       uint64_t have = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
