@@ -240,6 +240,7 @@ void core_controller_wake(Emu *emu) { bump(&emu->sched.controller); }
 
 void core_stop(CoreThread *t, const KitStop *stop) {
   Emu *emu = t->emu;
+  if (emu->is_child) return; /* nobody there to stop for: a forked child runs to its end */
   settle_slice(t);
   pthread_mutex_lock(&emu->lock);
   emu->stop = *stop;
