@@ -1,4 +1,6 @@
 /* The Lua module `kit`: kit.open, kit.top and a few constants; everything else is a method of an emu (emu.c). */
+#include <time.h>
+
 #include "bind.h"
 
 KIT_API int luaopen_kit(lua_State *L);
@@ -69,6 +71,14 @@ static int errno_name(lua_State *L) {
   return 2;
 }
 
+/* kit.clock() -> seconds since 1970, with fractions */
+static int wall_clock(lua_State *L) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  lua_pushnumber(L, (lua_Number)ts.tv_sec + (lua_Number)ts.tv_nsec / 1e9);
+  return 1;
+}
+
 /* kit.signal_name(n) -> "SIGCHLD" */
 static int signal_name(lua_State *L) {
   lua_pushstring(L, kit_signal_name((int)luaL_checkinteger(L, 1)));
@@ -93,7 +103,7 @@ static void wrap_io_open(lua_State *L) {
 }
 
 int luaopen_kit(lua_State *L) {
-  static const luaL_Reg functions[] = {{"top", kit_top}, {"errno_name", errno_name}, {"signal_name", signal_name}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"top", kit_top}, {"errno_name", errno_name}, {"signal_name", signal_name}, {"clock", wall_clock}, {NULL, NULL}};
   luaL_checkversion(L);
   bind_open_event(L);
   bind_open_regs(L);

@@ -9,6 +9,7 @@
 --     {"f", nil, "follow children"},                       -- a flag: true or nil
 --     {"n", "N", "how many", number = true, alias = "top"},
 --     {"P", "PATH", "may be given again", many = true},    -- a list
+--     {"tt", nil, "a long name with one dash", dash = "-"},
 --   })
 --   opt.out, opt["dump-instr"], opt.f, opt.n, opt.P; the rest in opt[1], opt[2] ...
 --
@@ -21,8 +22,9 @@ local function fail(spec, message)
   error(("%s: %s (%s --help lists the options)"):format(script, message, script), 0)
 end
 
-local function dashed(name)
-  return (#name == 1 and "-" or "--") .. name
+local function dashed(o, name)
+  name = name or o[1]
+  return (#name == 1 and "-" or o.dash or "--") .. name
 end
 
 -- The help text, one option a line, wrapped by hand where the texts are long.
@@ -33,7 +35,7 @@ function M.help(spec)
     lines[#lines + 1] = ""
   end
   for _, o in ipairs(spec) do
-    local names = dashed(o[1]) .. (o.alias and ", " .. dashed(o.alias) or "")
+    local names = dashed(o) .. (o.alias and ", " .. dashed(o, o.alias) or "")
     local left = "  " .. names .. (o[2] and (#o[1] == 1 and not o.alias and " " or "=") .. o[2] or "")
     local default = o.default and o.default ~= "" and (" [%s]"):format(o.default) or ""
     lines[#lines + 1] = ("%-28s %s%s"):format(left, o[3], default)
@@ -54,7 +56,7 @@ end
 local function store(spec, opt, o, value)
   if o.number then
     local n = math.tointeger(tonumber(value))
-    if not n then fail(spec, ("%s needs a number, not '%s'"):format(dashed(o[1]), value)) end
+    if not n then fail(spec, ("%s needs a number, not '%s'"):format(dashed(o), value)) end
     value = n
   end
   if o.many then
@@ -97,10 +99,10 @@ function M.parse(args, spec)
         table.insert(words, i + 1, "-" .. value)
         value = nil
       end
-      if not o[2] and value then fail(spec, dashed(name) .. " takes no value") end
+      if not o[2] and value then fail(spec, dashed(o) .. " takes no value") end
       if o[2] and not value then
         i = i + 1
-        value = words[i] or fail(spec, dashed(name) .. " needs a value")
+        value = words[i] or fail(spec, dashed(o) .. " needs a value")
       end
       store(spec, opt, o, o[2] and value or true)
     else
