@@ -439,6 +439,8 @@ void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
     core_stop(t, &(KitStop){.reason = KIT_STOP_FAULT, .signo = signo, .tid = t->tid, .pc = t->state->pc, .address = address, .is_write = t->host_fault.is_write});
     if (t->state->pc != ev.pc) return; /* the debugger moved on */
   }
+  /* A load or store at an address that is not canonical: only x86's kernel says so (and does not say where). */
+  if (code == SI_KERNEL && t->emu->guest->generic_syscalls) code = SEGV_MAPERR;
   siginfo_t info = {0};
   info.si_signo = signo;
   info.si_code = code;
@@ -462,7 +464,7 @@ int64_t os_rt_sigreturn(CoreThread *t, uint64_t a[6]) {
   (void)a;
   o->no_result = true;
   if (!t->emu->guest->signal_pop(t->state, &out, &mem)) {
-    os_fault(t, SIGSEGV, SI_KERNEL, 0);
+    os_fault(t, SIGSEGV, SEGV_MAPERR, 0);
     return 0;
   }
   if (t->state->callstack) ir_callstack_leave_signal(t->state->callstack, t->state);
