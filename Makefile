@@ -51,6 +51,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 -include spec/guests/guests.mk
 -include spec/judges/judges.mk
 -include spec/tools/tools.mk
+-include spec/fuzz/fuzz.mk
 
 # ---- setting up: what is missing from Debian's packages ----
 PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \

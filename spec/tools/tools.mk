@@ -21,3 +21,12 @@ $(TOOLS)/rv64_csr $(TOOLS)/rv64_signal_frame: $(TOOLS)/%: spec/tools/%.c
 rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr \
   rv64_signal_frame)
 .PHONY: rv64-tools
+
+$(TOOLS)/os_tables: spec/tools/os_tables.c engine/os/flags.def engine/os/structs.def
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -Iengine -o $@ $<
+$(TOOLS)/os_tables-rv64: spec/tools/os_tables.c engine/os/flags.def engine/os/structs.def
+	@mkdir -p $(@D)
+	riscv64-linux-gnu-gcc -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -Iengine -static -o $@ $<
+os-tools: $(TOOLS)/os_tables $(TOOLS)/os_tables-rv64
+.PHONY: os-tools
