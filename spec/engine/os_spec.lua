@@ -141,7 +141,8 @@ describe("loader", function()
       local offset, size = string.unpack("<I8", hello, first + 9), string.unpack("<I8", hello, first + 33)
       return hello:sub(1, offset + size - 1)
     end},
-    {"a script of nobody", "interpreter /does/not/exist is not there", bytes = function() return "#!/does/not/exist\n" end},
+    {"a script of nobody", "interpreter /does/not/exist is not there",
+      bytes = function() return "#!/does/not/exist\n" end},
     {"a 32-bit program", "32-bit", header = {4, "B", 1}},
     {"a big-endian program", "big-endian", header = {5, "B", 2}},
     {"another architecture", "s390x, for which kitlua has no guest", header = {18, "I2", 22}},
@@ -187,8 +188,9 @@ describe("loader", function()
   end)
 
   local function fuzz(program, rounds, seed)
-    local run = support.run{support.build .. "/spec/fuzz/loader_fuzz", support.guest_path("rv64/" .. program), rounds, seed,
-      timeout = 600, env = {"LANG=C", "ASAN_OPTIONS=allow_user_segv_handler=1"}}
+    local file = support.guest_path("rv64/" .. program)
+    local run = support.run{support.build .. "/spec/fuzz/loader_fuzz", file, rounds, seed, timeout = 600,
+      env = {"LANG=C", "ASAN_OPTIONS=allow_user_segv_handler=1"}}
     assert(run.status == 0 and run.out:find("BAD_ELF %d"), support.describe(run))
   end
 
