@@ -280,15 +280,18 @@ int64_t os_socketpair(CoreThread *t, uint64_t a[6]) {
   return r ? r : make_pair(t, a[3], fds);
 }
 
-/* Directory entries of /proc/<us>/fd do not show the engine's descriptors. */
-static int64_t hide_engine_fds(CoreThread *t, char *buf, int64_t n) {
+/* What /proc/<us>/fd and task do not show: the engine's descriptors, and the threads of the host that are no guest thread under that number. */
+static bool hidden_fd(CoreThread *t, int fd) { return os_is_engine_fd(t->emu, fd); }
+static bool hidden_task(CoreThread *t, int tid) { return tid != getpid() && !core_find_thread(t->emu, tid); }
+
+static int64_t hide_entries(CoreThread *t, char *buf, int64_t n, bool (*hidden)(CoreThread *t, int number)) {
   int64_t kept = 0;
   for (int64_t at = 0; at < n;) {
     struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
     unsigned short len = d->d_reclen;
     char *end;
-    long fd = strtol(d->d_name, &end, 10);
-    if (*end || end == d->d_name || !os_is_engine_fd(t->emu, (int)fd)) {
+    long number = strtol(d->d_name, &end, 10);
+    if (*end || end == d->d_name || !hidden(t, (int)number)) {
       memmove(buf + kept, buf + at, len);
       kept += len;
     }
@@ -298,17 +301,17 @@ static int64_t hide_engine_fds(CoreThread *t, char *buf, int64_t n) {
 }
 
 int64_t os_getdents64(CoreThread *t, uint64_t a[6]) {
-  char link[64], target[64], own[64];
+  char link[64], target[64];
   int64_t n;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", (int)a[0]);
+  ssize_t len = readlink(link, target, sizeof target - 1);
+  target[len < 0 ? 0 : len] = 0;
+  int own = snprintf(link, sizeof link, "/proc/%d/", (int)getpid());
+  bool ours = !strncmp(target, link, (size_t)own), fds = ours && !strcmp(target + own, "fd"), tasks = ours && !strcmp(target + own, "task");
   do {
     n = os_pass(t, a);
-    if (n <= 0 || !os_process(t->emu)->n_engine_fds) return n;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", (int)a[0]);
-    ssize_t len = readlink(link, target, sizeof target - 1);
-    target[len < 0 ? 0 : len] = 0;
-    snprintf(own, sizeof own, "/proc/%d/fd", (int)getpid());
-    if (strcmp(target, own)) return n;
-    n = hide_engine_fds(t, (char *)(uintptr_t)a[1], n);
+    if (n <= 0 || !(fds || tasks)) return n;
+    n = hide_entries(t, (char *)(uintptr_t)a[1], n, fds ? hidden_fd : hidden_task);
   } while (n == 0); /* all of them hidden: not the end of the directory */
   return n;
 }

@@ -74,6 +74,7 @@ typedef struct OsProcess {
   OsThread *main;              /* the main thread's, NULL once it has ended: prefers what is sent to the process */
   OsThread *main_gone;
   int main_host_tid;
+  bool signals_watched;        /* hooks want to see signals, those without effect too */
   uint64_t quiet_blocked;      /* signals without default effect that the guest has blocked some time: see install() */
   bool signals_owned;          /* os_signal_init has run */
   bool warned[600];            /* unknown system calls */
@@ -127,10 +128,13 @@ void os_safe_interrupted(void *context); /* for the host's signal handler */
 /* core_wait with the same results; os_deadline: that time from now, or what was left when the call was interrupted. */
 int64_t os_wait(CoreThread *t, uint64_t key, uint32_t mask, uint64_t deadline);
 uint64_t os_deadline(CoreThread *t, uint64_t ns);
+/* time.c: sleeps on the scheduler's clock; UINT64_MAX: until a signal. 0, -EINTR or OS_ENOTRUN. */
+int64_t os_sleep(CoreThread *t, uint64_t ns);
 
 /* signal.c */
 void os_signal_init(Emu *emu);
 void os_signal_close(Emu *emu);
+void os_watch_signals(Emu *emu, bool on);
 void os_signal_thread(CoreThread *t);    /* host mask of a new guest thread: call on it */
 void os_deliver(CoreThread *t);
 void os_fault(CoreThread *t, int signo, int code, uint64_t address);

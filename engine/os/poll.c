@@ -21,6 +21,20 @@ static int64_t with_mask(CoreThread *t, uint64_t mask_va, uint64_t size, long nr
   return os_blocking_masked(t, mask, nr, args);
 }
 
+/* Waiting for nothing but time, with other guest threads alive: on the scheduler's clock, as sleeps are. */
+static bool only_time(CoreThread *t, uint64_t n, uint64_t mask_va) { return !n && !mask_va && t->emu->n_threads > 1; }
+
+/* unit: nanoseconds of the second word, of a timespec or timeval. What is left of the time is written back, as Linux does: nothing. */
+static int64_t sleep_for(CoreThread *t, uint64_t timeout_va, int64_t unit) {
+  int64_t time[2];
+  if (!timeout_va) return os_sleep(t, UINT64_MAX);
+  if (guest_read(t->emu, t, timeout_va, time, sizeof time)) return -EFAULT;
+  if (time[0] < 0 || time[1] < 0 || time[1] >= 1000000000 / unit) return -EINVAL;
+  int64_t r = time[0] > 9000000000 ? os_sleep(t, UINT64_MAX) : os_sleep(t, (uint64_t)(time[0] * 1000000000 + time[1] * unit));
+  const int64_t none[2] = {0, 0};
+  return r || !guest_write(t->emu, t, timeout_va, none, sizeof none) ? r : -EFAULT;
+}
+
 static int64_t poll_fds(CoreThread *t, uint64_t fds, uint64_t n) {
   if (n > 100000) return -EINVAL;
   return n ? guest_prepare_write(t->emu, t, fds, n * sizeof(struct pollfd)) : 0;
@@ -28,11 +42,13 @@ static int64_t poll_fds(CoreThread *t, uint64_t fds, uint64_t n) {
 
 int64_t os_poll(CoreThread *t, uint64_t a[6]) {
   int64_t err = poll_fds(t, a[0], a[1]);
+  if (only_time(t, a[1], 0)) return os_sleep(t, (int)a[2] < 0 ? UINT64_MAX : (uint64_t)(int)a[2] * 1000000);
   return err ? err : os_blocking(t, SYS_poll, (long[6]){(long)a[0], (long)a[1], (int)a[2]});
 }
 
 int64_t os_ppoll(CoreThread *t, uint64_t a[6]) {
   int64_t err = poll_fds(t, a[0], a[1]);
+  if (only_time(t, a[1], a[3])) return sleep_for(t, a[2], 1);
   if (!err && a[2]) err = guest_prepare_write(t->emu, t, a[2], 16);
   return err ? err : with_mask(t, a[3], a[4], SYS_ppoll, (long[6]){(long)a[0], (long)a[1], (long)a[2], 0, 8});
 }
@@ -47,6 +63,7 @@ static int64_t fd_sets(CoreThread *t, const uint64_t a[6]) {
 
 int64_t os_select(CoreThread *t, uint64_t a[6]) {
   int64_t err = fd_sets(t, a);
+  if (!err && only_time(t, a[0], 0)) return sleep_for(t, a[4], 1000);
   return err ? err : os_blocking(t, SYS_select, (long[6]){(int)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4]});
 }
 
@@ -54,6 +71,7 @@ int64_t os_pselect6(CoreThread *t, uint64_t a[6]) {
   uint64_t set[2] = {0, 8};
   int64_t err = fd_sets(t, a);
   if (!err && a[5]) err = guest_read(t->emu, t, a[5], set, sizeof set);
+  if (!err && only_time(t, a[0], set[0])) return sleep_for(t, a[4], 1);
   return err ? err : with_mask(t, set[0], set[1], SYS_pselect6, (long[6]){(int)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], 0});
 }
 

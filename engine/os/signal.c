@@ -245,7 +245,7 @@ static void install(OsProcess *p, int signo) {
   const OsAction *a = &p->actions[signo];
   KernelAction act = {.flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | K_RESTORER, .restorer = os_restorer};
   bool synchronous = BIT(signo) & SYNCHRONOUS;
-  bool catch = synchronous || (signo == SIGINT && owner->catch_interrupts) || signo == KICK_SIGNAL || (a->handler != K_DFL && a->handler != K_IGN) || (a->handler == K_DFL && (default_of(signo) == TERMINATE || p->quiet_blocked & BIT(signo)));
+  bool catch = synchronous || (signo == SIGINT && owner->catch_interrupts) || signo == KICK_SIGNAL || (a->handler != K_DFL && a->handler != K_IGN) || (a->handler == K_DFL && (default_of(signo) == TERMINATE || (p->quiet_blocked | (p->signals_watched ? QUIET : 0)) & BIT(signo)));
   if (catch) {
     memcpy(&act.handler, &(void (*)(int, siginfo_t *, void *)){on_signal}, sizeof act.handler);
     act.mask = synchronous ? 0 : ~SYNCHRONOUS;
@@ -272,6 +272,13 @@ void os_signal_init(Emu *emu) {
   p->quiet_blocked = p->main->mask & QUIET;
   for (int s = 1; s < OS_SIGNALS; s++) install(p, s);
   p->signals_owned = true;
+}
+
+void os_watch_signals(Emu *emu, bool on) {
+  OsProcess *p = os_process(emu);
+  p->signals_watched = on;
+  for (int s = 1; s < OS_SIGNALS; s++)
+    if (BIT(s) & QUIET) install(p, s);
 }
 
 void kit_catch_interrupts(KitEmu *emu, bool on) {

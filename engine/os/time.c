@@ -19,6 +19,30 @@ static int64_t sleep_scheduled(CoreThread *t, uint64_t ns, uint64_t rem_va) {
   return rem_va && guest_write(t->emu, t, rem_va, &rem, sizeof rem) ? -EFAULT : -EINTR;
 }
 
+static uint64_t monotonic(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
+}
+
+/* A relative sleep of the host's: its end is fixed when it begins, so that going on after an interruption does not prolong it. */
+static int64_t sleep_host(CoreThread *t, uint64_t ns, uint64_t rem_va) {
+  OsThread *o = os_thread(t);
+  if (!o->deadline) o->deadline = monotonic() + ns;
+  struct timespec end = {(time_t)(o->deadline / SECOND), (long)(o->deadline % SECOND)};
+  int64_t r = os_blocking(t, SYS_clock_nanosleep, (long[6]){CLOCK_MONOTONIC, TIMER_ABSTIME, (long)(uintptr_t)&end, 0});
+  if (r != -EINTR) return r;
+  uint64_t now = monotonic(), left = o->deadline > now ? o->deadline - now : 0;
+  struct timespec rem = {(time_t)(left / SECOND), (long)(left % SECOND)};
+  return rem_va && guest_write(t->emu, t, rem_va, &rem, sizeof rem) ? -EFAULT : r;
+}
+
+/* So far away that nobody will see it. */
+static uint64_t to_ns(const struct timespec *ts) {
+  const uint64_t far = UINT64_MAX / 4;
+  return (uint64_t)ts->tv_sec > far / SECOND ? far : (uint64_t)ts->tv_sec * SECOND + (uint64_t)ts->tv_nsec;
+}
+
 static int64_t sleep_until(CoreThread *t, clockid_t clock, int flags, uint64_t req_va, uint64_t rem_va) {
   struct timespec req, now;
   int err = guest_read(t->emu, t, req_va, &req, sizeof req);
@@ -34,8 +58,14 @@ static int64_t sleep_until(CoreThread *t, clockid_t clock, int flags, uint64_t r
     }
     return sleep_scheduled(t, ns, flags & TIMER_ABSTIME ? 0 : rem_va);
   }
+  if (!(flags & TIMER_ABSTIME) && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)) return sleep_host(t, to_ns(&req), rem_va);
   if (rem_va && guest_prepare_write(t->emu, t, rem_va, sizeof req)) return -EFAULT;
   return os_blocking(t, SYS_clock_nanosleep, (long[6]){clock, flags, (long)req_va, (long)rem_va});
+}
+
+int64_t os_sleep(CoreThread *t, uint64_t ns) {
+  int64_t r = os_wait(t, 0, 0, ns == UINT64_MAX ? UINT64_MAX : os_deadline(t, ns));
+  return r == -ETIMEDOUT ? 0 : r == OS_ERESTART ? -EINTR : r;
 }
 
 int64_t os_nanosleep(CoreThread *t, uint64_t a[6]) { return sleep_until(t, CLOCK_MONOTONIC, 0, a[0], a[1]); }

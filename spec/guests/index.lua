@@ -38,6 +38,8 @@ M.runs = {
    qemu = "qemu-user 7.2 reverses the order of the environment", tags = tags "start"},
   {name = "auxv", tags = tags "start"},
   {name = "procself", stable = false, tags = tags "start files"},
+  {name = "procviews", stable = false, tags = tags "start files threads",
+   qemu = "qemu-user shows itself in status, limits, environ, task and fd"},
   {name = "identity", stable = false, err = false, tags = tags "process fork"},
 
   -- calls
