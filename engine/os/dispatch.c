@@ -211,6 +211,8 @@ void os_syscall(CoreThread *t) {
   o->call_pc = ev.pc; /* ecall has no compressed form */
   o->call_ret = guest_reg(g, s, g->abi.syscall_ret);
   o->again = OS_DONE;
+  bool watched = core_hooks_want(emu, KIT_EV_SIGNAL);
+  if (watched != os_process(emu)->signals_watched) os_watch_signals(emu, watched);
   if (!o->rewound) o->deadline = 0;
   o->rewound = false;
   bool replaced = core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
