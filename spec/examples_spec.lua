@@ -1,0 +1,52 @@
+-- Every example, run over a real program; and none is longer than 40 lines.
+local lfs = require "lfs"
+local support = require "spec.support"
+
+local function run(example, args, program, more)
+  local options = {support.root .. "/examples/" .. example .. ".lua", table.unpack(args)}
+  return support.run(support.guest(program, more, options))
+end
+
+describe("examples", function()
+  it("are 40 lines or fewer, and each is run below", function()
+    local known = {["hot_functions.lua"] = true, ["opensnoop.lua"] = true, ["who_wrote.lua"] = true, ["deny_store.lua"] = true}
+    for name in lfs.dir("examples") do
+      if name:match("%.lua$") then
+        assert.is_true(known[name], name .. " has no spec")
+        local _, lines = support.read("examples/" .. name):gsub("\n", "")
+        assert.is_true(lines <= 40, name)
+      end
+    end
+  end)
+
+  it("hot_functions", function()
+    local r = run("hot_functions", {"3"}, "rv64/demo")
+    assert.are.equal(0, r.status, support.describe(r))
+    assert.is_truthy(r.err:match("^%s*%d+ +20%.%d+%%  strlen\n%s*%d+ +17%.%d+%%  memcpy\n%s*%d+ +1[12]%.%d+%%  next_random\n$"), r.err)
+  end)
+
+  it("opensnoop", function()
+    local r = run("opensnoop", {}, "rv64/hello-dyn")
+    assert.are.equal("hello, world\n", r.out)
+    assert.is_truthy(r.err:find("fd 3     /lib/libc.so.6\n", 1, true), r.err)
+    assert.is_truthy(r.err:find("ENOENT   /", 1, true), r.err)
+  end)
+
+  it("who_wrote", function()
+    local r = run("who_wrote", {"watched"}, "rv64/watched")
+    assert.are.equal("1122334455667788\n", r.out)
+    assert.are.equal(table.concat({
+      "watched = 0  by by_store (watched.c:7)", "watched = 0  by by_byte (watched.c:8)",
+      "watched = 1  by by_store (watched.c:7)", "watched = 257  by by_byte (watched.c:8)",
+      "watched = 2  by by_store (watched.c:7)", "watched = 514  by by_byte (watched.c:8)",
+      "watched = 1234605616436508552  by by_copy (watched.c:9)", ""}, "\n"), r.err)
+  end)
+
+  it("deny_store", function()
+    local r = run("deny_store", {"watched"}, "rv64/watched")
+    assert.are.equal(128 + 11, r.status)
+    assert.are.equal("", r.out)
+    assert.are.equal("store to watched denied at\n  #0 by_store watched.c:7\n  #1 main watched.c:15\nthe program ended by SIGSEGV\n",
+      r.err:gsub("  #[2-9][^\n]*\n", ""))
+  end)
+end)
