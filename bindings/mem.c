@@ -122,14 +122,15 @@ static int mem_unpack(lua_State *L) {
   char *p = luaL_buffinitsize(L, &buf, n);
   if (kit_mem_read(b->emu, va, p, n)) return bind_failure(L, b);
   luaL_pushresultsize(&buf, n);
-  int data = lua_gettop(L), before = data;
+  int data = lua_gettop(L);
   lua_getglobal(L, "string");
   lua_getfield(L, -1, "unpack");
   lua_remove(L, -2);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, data);
   lua_call(L, 2, LUA_MULTRET);
-  return lua_gettop(L) - before - 1;
+  lua_pop(L, 1); /* the position */
+  return lua_gettop(L) - data;
 }
 
 /* mem:pack(fmt, addr, ...) -> true */

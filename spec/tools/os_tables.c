@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,6 +52,8 @@ typedef stack_t T_stack_t;
 typedef siginfo_t T_siginfo;
 typedef struct sigevent T_sigevent;
 typedef struct epoll_event T_epoll_event;
+typedef struct open_how T_open_how;
+typedef struct mq_attr T_mq_attr;
 typedef struct { int64_t tv_sec, tv_nsec, rest[2]; } T_timespec2; /* two of them, with the same names */
 #undef sa_handler
 typedef struct { /* the kernel's, generic */
