@@ -176,7 +176,7 @@ function special.fcntl(call)
   if cmd == 1 or cmd == 3 then return text end
   if cmd == 2 then return text .. ", " .. (call.args[3] & 1 == 1 and "FD_CLOEXEC" or "0") end
   if cmd == 4 then return text .. ", " .. decode:flags("open", call.args[3]) end
-  return text .. ", " .. (cmd == 0 or cmd == 1030 and tostring(call.args[3]) or ("%#x"):format(call.args[3]))
+  return text .. ", " .. ((cmd == 0 or cmd == 1030) and tostring(call.args[3]) or ("%#x"):format(call.args[3]))
 end
 function special.brk(call) return decoder.address(call.args[1]) end
 function special.exit(call) return tostring(call.args[1] & 0xffffffff) end
