@@ -1,6 +1,7 @@
-/* execve. The new program runs under kitlua again: this command with its script if children are traced, else without a script. A program of the
- * host's own architecture, which a foreign guest may call, is executed by the host. All that can fail is found out before the
- * point of no return, with the kernel's error numbers. */
+/* execve. The new program runs under kitlua again: this command with its script if children are
+ * traced, else without a script. A program of the host's own architecture, which a foreign guest
+ * may call, is executed by the host. All that can fail is found out before the point of no return,
+ * with the kernel's error numbers. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -73,7 +74,8 @@ static int resolve(CoreThread *t, Exec *e, const char *shown) {
   for (int depth = 0; depth < MAX_DEPTH; depth++) {
     int err = executable(e->path);
     if (err) return err;
-    if (!os_script_line(e->path, line, sizeof line, &interp, &arg)) return os_elf_machine(e->path) ? 0 : -ENOEXEC;
+    if (!os_script_line(e->path, line, sizeof line, &interp, &arg))
+      return os_elf_machine(e->path) ? 0 : -ENOEXEC;
     if (e->argv.n) {
       free(e->argv.at[0]);
       e->argv.at[0] = xstrdup(script);
@@ -89,7 +91,8 @@ static int resolve(CoreThread *t, Exec *e, const char *shown) {
   return -ELOOP;
 }
 
-/* A dynamically linked program needs its loader (kernel: ENOENT without; ELIBBAD if it is no program). */
+/* A dynamically linked program needs its loader (kernel: ENOENT without; ELIBBAD if it is no
+ * program). */
 static int check_loader(CoreThread *t, const char *path) {
   Elf64_Ehdr eh;
   Elf64_Phdr ph;
@@ -98,11 +101,17 @@ static int check_loader(CoreThread *t, const char *path) {
   if (fd < 0) return 0; /* executable but not readable: the host's execve knows */
   bool ok = pread(fd, &eh, sizeof eh, 0) == sizeof eh && eh.e_phentsize == sizeof ph;
   for (int i = 0; ok && !err && i < eh.e_phnum; i++) {
-    if (pread(fd, &ph, sizeof ph, (off_t)(eh.e_phoff + (uint64_t)i * sizeof ph)) != sizeof ph) break;
+    if (pread(fd, &ph, sizeof ph, (off_t)(eh.e_phoff + (uint64_t)i * sizeof ph)) != sizeof ph)
+      break;
     if (ph.p_type != PT_INTERP) continue;
-    bool named = ph.p_filesz > 1 && ph.p_filesz <= sizeof name && pread(fd, name, ph.p_filesz, (off_t)ph.p_offset) == (ssize_t)ph.p_filesz && !name[ph.p_filesz - 1];
-    if (!named) err = -ENOEXEC;
-    else if (!(err = executable(os_host_path(t->emu, name, buf, sizeof buf))) && !os_elf_machine(os_host_path(t->emu, name, buf, sizeof buf))) err = -ELIBBAD;
+    bool named = ph.p_filesz > 1 && ph.p_filesz <= sizeof name &&
+                 pread(fd, name, ph.p_filesz, (off_t)ph.p_offset) == (ssize_t)ph.p_filesz &&
+                 !name[ph.p_filesz - 1];
+    if (!named)
+      err = -ENOEXEC;
+    else if (!(err = executable(os_host_path(t->emu, name, buf, sizeof buf))) &&
+             !os_elf_machine(os_host_path(t->emu, name, buf, sizeof buf)))
+      err = -ELIBBAD;
   }
   close(fd);
   return err;
@@ -113,7 +122,8 @@ static bool is_kitlua(const char *path) {
   return !strcmp(base ? base + 1 : path, "kitlua") && !access(path, X_OK);
 }
 
-/* The kitlua command: ourselves, if we are it; what the variable KITLUA names; the one beside kit.so; the one in PATH. */
+/* The kitlua command: ourselves, if we are it; what the variable KITLUA names; the one beside
+ * kit.so; the one in PATH. */
 static bool find_kitlua(char *out, size_t size) {
   Dl_info here;
   ssize_t n = readlink("/proc/self/exe", out, size - 1);
@@ -122,7 +132,8 @@ static bool find_kitlua(char *out, size_t size) {
   const char *named = getenv("KITLUA"), *path = getenv("PATH");
   if (named) return snprintf(out, size, "%s", named) < (int)size;
   if (dladdr(&os_linux, &here) && here.dli_fname && strrchr(here.dli_fname, '/')) {
-    snprintf(out, size, "%.*s/kitlua", (int)(strrchr(here.dli_fname, '/') - here.dli_fname), here.dli_fname);
+    snprintf(out, size, "%.*s/kitlua", (int)(strrchr(here.dli_fname, '/') - here.dli_fname),
+             here.dli_fname);
     if (is_kitlua(out)) return true;
   }
   while (path && *path) {
@@ -136,7 +147,8 @@ static bool find_kitlua(char *out, size_t size) {
 
 static void add(Strings *s, const char *word) { vec_push(s, xstrdup(word)); }
 
-/* kitlua [options] [script and its options] -- path args: as opt.reexec says, argv[0] kept apart. */
+/* kitlua [options] [script and its options] -- path args: as opt.reexec says, argv[0] kept apart.
+ */
 static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
   if (!find_kitlua(kitlua, size)) return false;
   Strings w = {0};
@@ -165,8 +177,9 @@ static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
   return true;
 }
 
-/* The host's execve. Ignored signals are the guest's already; the blocked ones become exactly so, and limits that the engine changed
- * for itself go back. A signal that comes first is delivered first. */
+/* The host's execve. Ignored signals are the guest's already; the blocked ones become exactly so,
+ * and limits that the engine changed for itself go back. A signal that comes first is delivered
+ * first. */
 static int64_t host_execve(CoreThread *t, const char *path, Exec *e) {
   OsProcess *p = os_process(t->emu);
   struct rlimit files, stack;
@@ -175,14 +188,22 @@ static int64_t host_execve(CoreThread *t, const char *path, Exec *e) {
   getrlimit(RLIMIT_STACK, &stack);
   setrlimit(RLIMIT_NOFILE, &p->nofile);
   setrlimit(RLIMIT_STACK, &p->stack);
+  os_signal_before_exec(t->emu);
   if (p->vfork_child) p->exec = e; /* if it succeeds, only the parent can free it */
   uint64_t before;
-  os_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)(uintptr_t)&os_thread(t)->mask, (long)(uintptr_t)&before, 8, 0, 0);
-  int64_t r = os_thread(t)->pending ? OS_ENOTRUN
-              : os_safe_call(&t->state->interrupt, SYS_execve, (long[6]){(long)(uintptr_t)path, (long)(uintptr_t)e->argv.at, (long)(uintptr_t)e->envp.at});
-  if (!os_thread(t)->pending) os_restore_mask(before);
-  else os_block_all(NULL);
+  os_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)(uintptr_t)&os_thread(t)->mask,
+         (long)(uintptr_t)&before, 8, 0, 0);
+  int64_t r = os_thread(t)->pending
+                  ? OS_ENOTRUN
+                  : os_safe_call(&t->state->interrupt, SYS_execve,
+                                 (long[6]){(long)(uintptr_t)path, (long)(uintptr_t)e->argv.at,
+                                           (long)(uintptr_t)e->envp.at});
+  if (!os_thread(t)->pending)
+    os_restore_mask(before);
+  else
+    os_block_all(NULL);
   p->exec = NULL;
+  os_signal_after_exec(t->emu);
   setrlimit(RLIMIT_NOFILE, &files);
   setrlimit(RLIMIT_STACK, &stack);
   return r;
@@ -201,7 +222,10 @@ static int64_t execute(CoreThread *t, Exec *e, const char *shown) {
     err = check_loader(t, e->path);
     if (err) return err;
     if (!wrap(t->emu, e, kitlua, sizeof kitlua)) {
-      fprintf(stderr, "kitlua: cannot run %s: the kitlua command is not in PATH (name it in the variable KITLUA)\n", e->path);
+      fprintf(stderr,
+              "kitlua: cannot run %s: the kitlua command is not in PATH (name it in the variable "
+              "KITLUA)\n",
+              e->path);
       return -ENOEXEC;
     }
     path = kitlua;
@@ -231,8 +255,8 @@ int64_t os_execve(CoreThread *t, uint64_t a[6]) {
   return path ? exec_path(t, path, a[1], a[2]) : -EFAULT;
 }
 
-/* The path of what a descriptor is open on; of a file without a name (a memfd, an unlinked one) the descriptor's own, in a copy that
- * is there still after the exec. */
+/* The path of what a descriptor is open on; of a file without a name (a memfd, an unlinked one) the
+ * descriptor's own, in a copy that is there still after the exec. */
 static int fd_path(CoreThread *t, int fd, char *out, size_t size) {
   char link[64];
   struct stat st;
@@ -257,7 +281,9 @@ int64_t os_execveat(CoreThread *t, uint64_t a[6]) {
   if (!path) return -EFAULT;
   if (flags & ~(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)) return -EINVAL;
   if (!path[0] && !(flags & AT_EMPTY_PATH)) return -ENOENT;
-  if (flags & AT_SYMLINK_NOFOLLOW && path[0] && !fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISLNK(st.st_mode)) return -ELOOP;
+  if (flags & AT_SYMLINK_NOFOLLOW && path[0] && !fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) &&
+      S_ISLNK(st.st_mode))
+    return -ELOOP;
   if (path[0] == '/' || fd == AT_FDCWD) return exec_path(t, path, a[2], a[3]);
   int copy = fd_path(t, fd, dir, sizeof dir);
   if (copy < 0) return copy;

@@ -1,5 +1,6 @@
-/* futex. Words in private memory concern this process only: waiters wait in the scheduler, in order and on its clock, so that a run
- * repeats. Words in shared mappings may concern other processes: the host's futex is asked, besides. */
+/* futex. Words in private memory concern this process only: waiters wait in the scheduler, in order
+ * and on its clock, so that a run repeats. Words in shared mappings may concern other processes:
+ * the host's futex is asked, besides. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -21,7 +22,9 @@ typedef struct Futex {
   clockid_t clock;
 } Futex;
 
-static uint32_t *word(CoreThread *t, uint64_t va) { return va % 4 ? NULL : emu_addr_space_ptr(t->emu, va, 4, PROT_READ); }
+static uint32_t *word(CoreThread *t, uint64_t va) {
+  return va % 4 ? NULL : emu_addr_space_ptr(t->emu, va, 4, PROT_READ);
+}
 
 static bool is_shared(CoreThread *t, uint64_t va) {
   const CoreArea *a = core_area(t->emu, va);
@@ -35,7 +38,9 @@ static int64_t deadline_of(CoreThread *t, const Futex *f, uint64_t *out) {
   if (!f->timeout_va) return 0;
   if (guest_read(t->emu, t, f->timeout_va, &ts, sizeof ts)) return -EFAULT;
   if (ts.tv_sec < 0 || ts.tv_nsec < 0 || ts.tv_nsec >= (long)SECOND) return -EINVAL;
-  uint64_t ns = (uint64_t)ts.tv_sec > UINT64_MAX / SECOND / 4 ? UINT64_MAX / 4 : (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
+  uint64_t ns = (uint64_t)ts.tv_sec > UINT64_MAX / SECOND / 4
+                    ? UINT64_MAX / 4
+                    : (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
   if (f->absolute) {
     clock_gettime(f->clock, &now);
     uint64_t have = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
@@ -53,8 +58,11 @@ static int64_t wait_word(CoreThread *t, const Futex *f) {
   int64_t err = deadline_of(t, f, &deadline);
   if (err) return err;
   if (f->shared) {
-    int op = f->absolute ? FUTEX_WAIT_BITSET | (f->clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0) : FUTEX_WAIT;
-    return os_blocking(t, SYS_futex, (long[6]){(long)f->va, op, (long)f->value, (long)f->timeout_va, 0, f->mask});
+    int op = f->absolute
+                 ? FUTEX_WAIT_BITSET | (f->clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0)
+                 : FUTEX_WAIT;
+    return os_blocking(t, SYS_futex,
+                       (long[6]){(long)f->va, op, (long)f->value, (long)f->timeout_va, 0, f->mask});
   }
   if (__atomic_load_n(w, __ATOMIC_SEQ_CST) != f->value) return -EAGAIN;
   if (t->emu->n_threads == 1 && deadline == UINT64_MAX) { /* only a signal can end it */
@@ -74,7 +82,8 @@ static int64_t wake_word(CoreThread *t, const Futex *f, int n) {
   return woken;
 }
 
-/* Moves waiters; between words of shared mappings the host does it, where those that wait for them are. */
+/* Moves waiters; between words of shared mappings the host does it, where those that wait for them
+ * are. */
 static int64_t requeue(CoreThread *t, const Futex *f, uint64_t va2, int n, int n2) {
   if (!word(t, f->va) || !word(t, va2)) return (f->va | va2) % 4 ? -EINVAL : -EFAULT;
   if (f->shared) return os_raw(SYS_futex, (long)f->va, FUTEX_REQUEUE, n, n2, (long)va2, 0);
@@ -95,7 +104,8 @@ static uint32_t apply_op(uint32_t *w, uint32_t op, uint32_t arg) {
 }
 
 /* FUTEX_WAKE_OP: the operation on the second word, then wakes (include/uapi/linux/futex.h). */
-static int64_t wake_op(CoreThread *t, const Futex *f, uint64_t va2, int n, int n2, uint32_t encoded) {
+static int64_t wake_op(CoreThread *t, const Futex *f, uint64_t va2, int n, int n2,
+                       uint32_t encoded) {
   uint32_t op = encoded >> 28 & 7, cmp = encoded >> 24 & 15;
   int oparg = sign12(encoded >> 12 & 0xfff), cmparg = sign12(encoded & 0xfff);
   uint32_t *w = word(t, va2);
@@ -104,7 +114,8 @@ static int64_t wake_op(CoreThread *t, const Futex *f, uint64_t va2, int n, int n
   if (!w || guest_prepare_write(t->emu, t, va2, 4)) return -EFAULT;
   if (op > FUTEX_OP_XOR || cmp > FUTEX_OP_CMP_GE) return -ENOSYS;
   int old = (int)apply_op(w, op, (uint32_t)oparg);
-  const bool holds[] = {old == cmparg, old != cmparg, old < cmparg, old <= cmparg, old > cmparg, old >= cmparg};
+  const bool holds[] = {old == cmparg, old != cmparg, old<cmparg, old <= cmparg, old> cmparg,
+                        old >= cmparg};
   int64_t woken = wake_word(t, f, n);
   if (woken >= 0 && holds[cmp]) {
     Futex second = *f;
@@ -115,8 +126,9 @@ static int64_t wake_op(CoreThread *t, const Futex *f, uint64_t va2, int n, int n
   return woken;
 }
 
-/* Priority-inheriting locks, without the inheritance: the word holds the owner's id. Whoever has waited takes the lock with FUTEX_WAITERS
- * set, as there may be more that wait: the unlocking thread then comes here. */
+/* Priority-inheriting locks, without the inheritance: the word holds the owner's id. Whoever has
+ * waited takes the lock with FUTEX_WAITERS set, as there may be more that wait: the unlocking
+ * thread then comes here. */
 static int64_t lock_pi(CoreThread *t, const Futex *f, bool try) {
   for (uint32_t waited = 0;;) {
     uint32_t *w = word(t, f->va);
@@ -151,22 +163,21 @@ static int64_t unlock_pi(CoreThread *t, const Futex *f) {
 
 int64_t os_futex(CoreThread *t, uint64_t a[6]) {
   int op = (int)a[1];
-  Futex f = {.va = a[0], .value = (uint32_t)a[2], .mask = ~0u, .clock = op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC};
+  Futex f = {.va = a[0],
+             .value = (uint32_t)a[2],
+             .mask = ~0u,
+             .clock = op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC};
   f.shared = !(op & FUTEX_PRIVATE_FLAG) && is_shared(t, f.va);
   int n = (int)a[2] < 0 ? INT_MAX : (int)a[2], n2 = (int)a[3] < 0 ? INT_MAX : (int)a[3];
   switch (op & FUTEX_CMD_MASK) {
-  case FUTEX_WAIT:
-    f.timeout_va = a[3];
-    return wait_word(t, &f);
+  case FUTEX_WAIT: f.timeout_va = a[3]; return wait_word(t, &f);
   case FUTEX_WAIT_BITSET:
     f.timeout_va = a[3];
     f.absolute = true;
     f.mask = (uint32_t)a[5];
     return wait_word(t, &f);
   case FUTEX_WAKE: return wake_word(t, &f, n);
-  case FUTEX_WAKE_BITSET:
-    f.mask = (uint32_t)a[5];
-    return wake_word(t, &f, n);
+  case FUTEX_WAKE_BITSET: f.mask = (uint32_t)a[5]; return wake_word(t, &f, n);
   case FUTEX_CMP_REQUEUE:
     if (!word(t, f.va)) return f.va % 4 ? -EINVAL : -EFAULT;
     if (*word(t, f.va) != (uint32_t)a[5]) return -EAGAIN;

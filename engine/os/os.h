@@ -134,6 +134,9 @@ int64_t os_sleep(CoreThread *t, uint64_t ns);
 /* signal.c */
 void os_signal_init(Emu *emu);
 void os_signal_close(Emu *emu);
+/* Around the host's execve: what the guest ignores is ignored by the host, even if we need to catch it. */
+void os_signal_before_exec(Emu *emu);
+void os_signal_after_exec(Emu *emu); /* it failed */
 void os_watch_signals(Emu *emu, bool on);
 void os_signal_thread(CoreThread *t);    /* host mask of a new guest thread: call on it */
 void os_deliver(CoreThread *t);

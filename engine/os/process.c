@@ -23,19 +23,26 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
-#define UNPOISON(p, n) __asan_unpoison_memory_region(p, n) /* an earlier child's frames: exec ended them without a return */
+#define UNPOISON(p, n)                                                                             \
+  __asan_unpoison_memory_region(                                                                   \
+      p, n) /* an earlier child's frames: exec ended them without a return */
 #else
 #define UNPOISON(p, n) (void)(p)
 #endif
 /* clone's flags that are about memory of this process, or mean nothing for a process of its own. */
-#define FORK_FLAGS  ((uint64_t)(CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_SYSVSEM | CLONE_DETACHED | CLONE_VFORK))
+#define FORK_FLAGS                                                                                 \
+  ((uint64_t)(CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID |     \
+              CLONE_SYSVSEM | CLONE_DETACHED | CLONE_VFORK))
 
-/* ---- ids ------------------------------------------------------------------------------------------------------ */
+/* ---- ids
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 int os_host_tid(Emu *emu, int tid) {
   CoreThread *t = tid ? core_find_thread(emu, tid) : NULL;
   if (t) return t->host_tid;
-  return tid == getpid() ? INT_MAX : tid; /* the main thread is gone: what has its number is the controller */
+  return tid == getpid() ? INT_MAX
+                         : tid; /* the main thread is gone: what has its number is the controller */
 }
 
 int64_t os_gettid(CoreThread *t, uint64_t a[6]) {
@@ -58,7 +65,9 @@ int64_t os_get_robust_list(CoreThread *t, uint64_t a[6]) {
   CoreThread *of = a[0] ? core_find_thread(t->emu, (int)a[0]) : t;
   uint64_t size = 24;
   if (!of) return -ESRCH;
-  if (guest_write(t->emu, t, a[1], &os_thread(of)->robust_head, 8) || guest_write(t->emu, t, a[2], &size, 8)) return -EFAULT;
+  if (guest_write(t->emu, t, a[1], &os_thread(of)->robust_head, 8) ||
+      guest_write(t->emu, t, a[2], &size, 8))
+    return -EFAULT;
   return 0;
 }
 
@@ -68,15 +77,18 @@ int64_t os_sched_yield(CoreThread *t, uint64_t a[6]) {
   return 0;
 }
 
-/* ---- the end of a thread ------------------------------------------------------------------------------------------- */
+/* ---- the end of a thread
+ * ------------------------------------------------------------------------------------------- */
 
-/* A futex word owned by a dying thread: mark it and wake one waiter (kernel/futex, handle_futex_death). */
+/* A futex word owned by a dying thread: mark it and wake one waiter (kernel/futex,
+ * handle_futex_death). */
 static void futex_death(CoreThread *t, uint64_t va) {
   if (va % 4 || guest_prepare_write(t->emu, t, va, 4)) return;
   uint32_t *w = emu_addr_space_ptr(t->emu, va, 4, PROT_READ), v = w ? *w : 0;
   do {
     if (!w || (v & FUTEX_TID_MASK) != (uint32_t)t->tid) return;
-  } while (!__atomic_compare_exchange_n(w, &v, (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  } while (!__atomic_compare_exchange_n(w, &v, (v & FUTEX_WAITERS) | FUTEX_OWNER_DIED, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   if (!(v & FUTEX_WAITERS)) return;
   core_wake(t->emu, va, ~0u, 1, 0, 0);
   os_raw(SYS_futex, (long)va, FUTEX_WAKE, 1, 0, 0, 0);
@@ -101,7 +113,8 @@ void os_thread_exit(CoreThread *t) {
   walk_robust_list(t);
   if (o->clear_child_tid && !guest_write(t->emu, t, o->clear_child_tid, &zero, 4)) {
     core_wake(t->emu, o->clear_child_tid, ~0u, 1, 0, 0);
-    os_raw(SYS_futex, (long)o->clear_child_tid, FUTEX_WAKE, 1, 0, 0, 0); /* other processes that share the page */
+    os_raw(SYS_futex, (long)o->clear_child_tid, FUTEX_WAKE, 1, 0, 0,
+           0); /* other processes that share the page */
   }
   os_block_all(NULL); /* this host thread takes no more signals */
   t->os = NULL;
@@ -130,14 +143,18 @@ int64_t os_exit_group(CoreThread *t, uint64_t a[6]) {
   core_process_exit(t, (int)a[0] & 255, 0);
 }
 
-/* ---- clone ------------------------------------------------------------------------------------------------------------ */
+/* ---- clone
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct CloneArgs {
   uint64_t flags, stack, parent_tid, tls, child_tid, pidfd;
   int exit_signal;
 } CloneArgs;
 
-static int64_t store_tid(CoreThread *t, uint64_t va, int tid) { return guest_write(t->emu, t, va, &tid, 4); }
+static int64_t store_tid(CoreThread *t, uint64_t va, int tid) {
+  return guest_write(t->emu, t, va, &tid, 4);
+}
 
 static int64_t new_thread(CoreThread *t, const CloneArgs *c) {
   CoreThread *child = core_thread_new(t->emu, t);
@@ -168,15 +185,22 @@ static void child_registers(CoreThread *t, const CloneArgs *c) {
 }
 
 static void raise_fork(CoreThread *t, int child, bool vfork) {
-  core_raise(t, &(KitEvent){.kind = KIT_EV_FORK, .tid = t->tid, .pc = t->state->pc, .fork = {.child = child, .vfork = vfork}});
+  core_raise(t, &(KitEvent){.kind = KIT_EV_FORK,
+                            .tid = t->tid,
+                            .pc = t->state->pc,
+                            .fork = {.child = child, .vfork = vfork}});
 }
 
-/* What fork() does not do. The C library's own state in the child is then a little off (its idea of its thread id), which nothing of ours looks at. */
-static bool plain_fork(const CloneArgs *c) { return c->exit_signal == SIGCHLD && !(c->flags & ~FORK_FLAGS); }
+/* What fork() does not do. The C library's own state in the child is then a little off (its idea of
+ * its thread id), which nothing of ours looks at. */
+static bool plain_fork(const CloneArgs *c) {
+  return c->exit_signal == SIGCHLD && !(c->flags & ~FORK_FLAGS);
+}
 
 static int host_fork(const CloneArgs *c, int *pidfd) {
   if (plain_fork(c)) return fork();
-  return (int)syscall(SYS_clone, (long)((c->flags & ~FORK_FLAGS) | (uint64_t)c->exit_signal), 0, pidfd, 0, 0);
+  return (int)syscall(SYS_clone, (long)((c->flags & ~FORK_FLAGS) | (uint64_t)c->exit_signal), 0,
+                      pidfd, 0, 0);
 }
 
 static int64_t fork_process(CoreThread *t, const CloneArgs *c) {
@@ -211,10 +235,11 @@ static int64_t fork_process(CoreThread *t, const CloneArgs *c) {
   return pid;
 }
 
-/* ---- vfork: the child shares the parent's memory, engine and all, while the parent's host thread sleeps in clone ------- */
+/* ---- vfork: the child shares the parent's memory, engine and all, while the parent's host thread
+ * sleeps in clone ------- */
 
-/* What the child changes of the engine's view of its thread and process, put back for the parent. The rest (translations, memory,
- * what hooks have gathered) is as good for the parent. */
+/* What the child changes of the engine's view of its thread and process, put back for the parent.
+ * The rest (translations, memory, what hooks have gathered) is as good for the parent. */
 typedef struct VforkSaved {
   CoreThread thread;
   OsThread os;
@@ -269,12 +294,15 @@ static int64_t vfork_process(CoreThread *t, const CloneArgs *c) {
   int pidfd = -1;
   fflush(NULL);
   os_block_all(&v.mask);
-  char *stack = os_thread(t)->pending ? NULL : mmap(NULL, VFORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *stack = os_thread(t)->pending ? NULL
+                                      : mmap(NULL, VFORK_STACK, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (!stack || stack == MAP_FAILED) {
     os_restore_mask(v.mask);
     return stack ? -ENOMEM : OS_ENOTRUN;
   }
-  ASAN_UNPOISON_MEMORY_REGION(stack, VFORK_STACK); /* children before this one left it as it was when they went */
+  ASAN_UNPOISON_MEMORY_REGION(
+      stack, VFORK_STACK); /* children before this one left it as it was when they went */
   VforkSaved *saved = save_for_parent(t);
   int flags = CLONE_VM | CLONE_VFORK | (int)(c->flags & CLONE_PIDFD) | c->exit_signal;
   UNPOISON(stack, VFORK_STACK);
@@ -294,26 +322,42 @@ static int64_t vfork_process(CoreThread *t, const CloneArgs *c) {
 
 static int64_t clone_any(CoreThread *t, const CloneArgs *c) {
   if (c->flags & CLONE_PIDFD && guest_prepare_write(t->emu, t, c->pidfd, 4)) return -EFAULT;
-  if (c->flags & CLONE_THREAD) return (c->flags & THREAD_FLAGS) == THREAD_FLAGS ? new_thread(t, c) : -EINVAL;
+  if (c->flags & CLONE_THREAD)
+    return (c->flags & THREAD_FLAGS) == THREAD_FLAGS ? new_thread(t, c) : -EINVAL;
   if (os_process(t->emu)->vfork_child) return -EAGAIN; /* a vfork child may only exec or exit */
   if (c->flags & CLONE_VM && c->flags & CLONE_VFORK) return vfork_process(t, c);
-  if (c->flags & CLONE_VM) return -ENOSYS; /* two processes, one memory, both running: no program of ours does it */
+  if (c->flags & CLONE_VM)
+    return -ENOSYS; /* two processes, one memory, both running: no program of ours does it */
   return fork_process(t, c);
 }
 
-/* riscv64 and aarch64: flags, stack, parent_tid, tls, child_tid; x86-64 has the last two exchanged. */
+/* riscv64 and aarch64: flags, stack, parent_tid, tls, child_tid; x86-64 has the last two exchanged.
+ */
 int64_t os_clone(CoreThread *t, uint64_t a[6]) {
   bool generic = t->emu->guest->generic_syscalls;
-  CloneArgs c = {.flags = a[0] & ~0xffull, .exit_signal = (int)(a[0] & 0xff), .stack = a[1], .parent_tid = a[2], .pidfd = a[2], .tls = generic ? a[3] : a[4], .child_tid = generic ? a[4] : a[3]};
+  CloneArgs c = {.flags = a[0] & ~0xffull,
+                 .exit_signal = (int)(a[0] & 0xff),
+                 .stack = a[1],
+                 .parent_tid = a[2],
+                 .pidfd = a[2],
+                 .tls = generic ? a[3] : a[4],
+                 .child_tid = generic ? a[4] : a[3]};
   return clone_any(t, &c);
 }
 
 int64_t os_clone3(CoreThread *t, uint64_t a[6]) {
-  uint64_t k[11] = {0}; /* struct clone_args: flags pidfd child_tid parent_tid exit_signal stack stack_size tls set_tid set_tid_size cgroup */
+  uint64_t k[11] = {0}; /* struct clone_args: flags pidfd child_tid parent_tid exit_signal stack
+                           stack_size tls set_tid set_tid_size cgroup */
   if (a[1] < 64) return -EINVAL;
   if (guest_read(t->emu, t, a[0], k, a[1] < sizeof k ? a[1] : sizeof k)) return -EFAULT;
   if (k[8] || k[0] & 0xff || k[4] > 64) return -EINVAL;
-  CloneArgs c = {.flags = k[0], .pidfd = k[1], .child_tid = k[2], .parent_tid = k[3], .exit_signal = (int)k[4], .stack = k[5] ? k[5] + k[6] : 0, .tls = k[7]};
+  CloneArgs c = {.flags = k[0],
+                 .pidfd = k[1],
+                 .child_tid = k[2],
+                 .parent_tid = k[3],
+                 .exit_signal = (int)k[4],
+                 .stack = k[5] ? k[5] + k[6] : 0,
+                 .tls = k[7]};
   return clone_any(t, &c);
 }
 
@@ -327,7 +371,9 @@ int64_t os_vfork(CoreThread *t, uint64_t a[6]) {
   return clone_any(t, &(CloneArgs){.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD});
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------------ */
+/* ---- waiting
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 int64_t os_wait4(CoreThread *t, uint64_t a[6]) {
   if (a[1] && guest_prepare_write(t->emu, t, a[1], 4)) return -EFAULT;
@@ -338,5 +384,6 @@ int64_t os_wait4(CoreThread *t, uint64_t a[6]) {
 int64_t os_waitid(CoreThread *t, uint64_t a[6]) {
   if (a[2] && guest_prepare_write(t->emu, t, a[2], 128)) return -EFAULT;
   if (a[4] && guest_prepare_write(t->emu, t, a[4], sizeof(struct rusage))) return -EFAULT;
-  return os_blocking(t, SYS_waitid, (long[6]){(int)a[0], (int)a[1], (long)a[2], (int)a[3], (long)a[4]});
+  return os_blocking(t, SYS_waitid,
+                     (long[6]){(int)a[0], (int)a[1], (long)a[2], (int)a[3], (long)a[4]});
 }

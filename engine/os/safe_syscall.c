@@ -1,29 +1,36 @@
 /* Host calls that may block, and how a signal interrupts them.
  *
- * A signal that comes after the last look at `interrupt` but before the kernel has the call would be lost until the call
- * returns. So the host's handler asks os_safe_interrupted where it found the thread:
+ * A signal that comes after the last look at `interrupt` but before the kernel has the call would
+ * be lost until the call returns. So the host's handler asks os_safe_interrupted where it found the
+ * thread:
  *
  *   os_safe_start     cmpl $0, (interrupt)        before the call: it is not made (OS_ENOTRUN)
  *                     jne os_safe_abort
- *   os_safe_insn      syscall                     rcx = 0: before the call; rcx = os_safe_end: the kernel was in it, stepped back
- *   os_safe_end       ret                         to this instruction because SA_RESTART would make it again (OS_ERESTART)
+ *   os_safe_insn      syscall                     rcx = 0: before the call; rcx = os_safe_end: the
+ * kernel was in it, stepped back os_safe_end       ret                         to this instruction
+ * because SA_RESTART would make it again (OS_ERESTART)
  *
- * The handlers have SA_RESTART, so the kernel itself says which interrupted calls are of the kind that the guest's own SA_RESTART
- * restarts; those that never are give -EINTR. (`syscall` leaves the address behind it in rcx: AMD64 manual, vol. 3.) It also
- * keeps the engine's own calls and those of hooks, made by libc, from failing with EINTR. */
+ * The handlers have SA_RESTART, so the kernel itself says which interrupted calls are of the kind
+ * that the guest's own SA_RESTART restarts; those that never are give -EINTR. (`syscall` leaves the
+ * address behind it in rcx: AMD64 manual, vol. 3.) It also keeps the engine's own calls and those
+ * of hooks, made by libc, from failing with EINTR. */
 #include <errno.h>
 #include <ucontext.h>
 
 #include "os/os.h"
 
-extern char os_safe_start[] __attribute__((visibility("hidden"))), os_safe_insn[] __attribute__((visibility("hidden"))),
-    os_safe_end[] __attribute__((visibility("hidden"))), os_safe_abort[] __attribute__((visibility("hidden"))),
+extern char os_safe_start[] __attribute__((visibility("hidden"))),
+    os_safe_insn[] __attribute__((visibility("hidden"))),
+    os_safe_end[] __attribute__((visibility("hidden"))),
+    os_safe_abort[] __attribute__((visibility("hidden"))),
     os_safe_restart[] __attribute__((visibility("hidden")));
 
 _Static_assert(OS_ERESTART == -512 && OS_ENOTRUN == -513, "as the assembly below has them");
 __asm__(".text\n"
-        ".globl os_safe_call, os_safe_start, os_safe_insn, os_safe_end, os_safe_abort, os_safe_restart\n"
-        ".hidden os_safe_call, os_safe_start, os_safe_insn, os_safe_end, os_safe_abort, os_safe_restart\n"
+        ".globl os_safe_call, os_safe_start, os_safe_insn, os_safe_end, os_safe_abort, "
+        "os_safe_restart\n"
+        ".hidden os_safe_call, os_safe_start, os_safe_insn, os_safe_end, os_safe_abort, "
+        "os_safe_restart\n"
         ".type os_safe_call, @function\n"
         "os_safe_call:\n" /* rdi: &interrupt, rsi: number, rdx: arguments */
         "  mov %rdx, %rcx\n"
@@ -67,8 +74,8 @@ int64_t os_blocking(CoreThread *t, long nr, const long args[6]) {
   return r;
 }
 
-/* Waiting in the scheduler, with the same results. The deadline of a wait that is made again without a handler in between is the
- * first one's. */
+/* Waiting in the scheduler, with the same results. The deadline of a wait that is made again
+ * without a handler in between is the first one's. */
 uint64_t os_deadline(CoreThread *t, uint64_t ns) {
   OsThread *o = os_thread(t);
   if (!o->deadline) o->deadline = core_clock(t->emu) + ns;

@@ -1,4 +1,5 @@
-/* Sleeping. With other guest threads alive, sleeps run on the scheduler's clock, so that a run repeats; alone, the host sleeps. */
+/* Sleeping. With other guest threads alive, sleeps run on the scheduler's clock, so that a run
+ * repeats; alone, the host sleeps. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -8,7 +9,9 @@
 #define SECOND      1000000000ull
 #define MAX_SECONDS 9000000000ull /* longer than this is for ever: nanoseconds must fit */
 
-static bool valid(const struct timespec *ts) { return ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < (long)SECOND; }
+static bool valid(const struct timespec *ts) {
+  return ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < (long)SECOND;
+}
 
 static int64_t sleep_scheduled(CoreThread *t, uint64_t ns, uint64_t rem_va) {
   uint64_t deadline = os_deadline(t, ns);
@@ -25,12 +28,14 @@ static uint64_t monotonic(void) {
   return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
 }
 
-/* A relative sleep of the host's: its end is fixed when it begins, so that going on after an interruption does not prolong it. */
+/* A relative sleep of the host's: its end is fixed when it begins, so that going on after an
+ * interruption does not prolong it. */
 static int64_t sleep_host(CoreThread *t, uint64_t ns, uint64_t rem_va) {
   OsThread *o = os_thread(t);
   if (!o->deadline) o->deadline = monotonic() + ns;
   struct timespec end = {(time_t)(o->deadline / SECOND), (long)(o->deadline % SECOND)};
-  int64_t r = os_blocking(t, SYS_clock_nanosleep, (long[6]){CLOCK_MONOTONIC, TIMER_ABSTIME, (long)(uintptr_t)&end, 0});
+  int64_t r = os_blocking(t, SYS_clock_nanosleep,
+                          (long[6]){CLOCK_MONOTONIC, TIMER_ABSTIME, (long)(uintptr_t)&end, 0});
   if (r != -EINTR) return r;
   uint64_t now = monotonic(), left = o->deadline > now ? o->deadline - now : 0;
   struct timespec rem = {(time_t)(left / SECOND), (long)(left % SECOND)};
@@ -40,10 +45,13 @@ static int64_t sleep_host(CoreThread *t, uint64_t ns, uint64_t rem_va) {
 /* So far away that nobody will see it. */
 static uint64_t to_ns(const struct timespec *ts) {
   const uint64_t far = UINT64_MAX / 4;
-  return (uint64_t)ts->tv_sec > far / SECOND ? far : (uint64_t)ts->tv_sec * SECOND + (uint64_t)ts->tv_nsec;
+  return (uint64_t)ts->tv_sec > far / SECOND
+             ? far
+             : (uint64_t)ts->tv_sec * SECOND + (uint64_t)ts->tv_nsec;
 }
 
-static int64_t sleep_until(CoreThread *t, clockid_t clock, int flags, uint64_t req_va, uint64_t rem_va) {
+static int64_t sleep_until(CoreThread *t, clockid_t clock, int flags, uint64_t req_va,
+                           uint64_t rem_va) {
   struct timespec req, now;
   int err = guest_read(t->emu, t, req_va, &req, sizeof req);
   if (err) return err;
@@ -58,7 +66,8 @@ static int64_t sleep_until(CoreThread *t, clockid_t clock, int flags, uint64_t r
     }
     return sleep_scheduled(t, ns, flags & TIMER_ABSTIME ? 0 : rem_va);
   }
-  if (!(flags & TIMER_ABSTIME) && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)) return sleep_host(t, to_ns(&req), rem_va);
+  if (!(flags & TIMER_ABSTIME) && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME))
+    return sleep_host(t, to_ns(&req), rem_va);
   if (rem_va && guest_prepare_write(t->emu, t, rem_va, sizeof req)) return -EFAULT;
   return os_blocking(t, SYS_clock_nanosleep, (long[6]){clock, flags, (long)req_va, (long)rem_va});
 }
@@ -68,5 +77,9 @@ int64_t os_sleep(CoreThread *t, uint64_t ns) {
   return r == -ETIMEDOUT ? 0 : r == OS_ERESTART ? -EINTR : r;
 }
 
-int64_t os_nanosleep(CoreThread *t, uint64_t a[6]) { return sleep_until(t, CLOCK_MONOTONIC, 0, a[0], a[1]); }
-int64_t os_clock_nanosleep(CoreThread *t, uint64_t a[6]) { return sleep_until(t, (clockid_t)a[0], (int)a[1], a[2], a[3]); }
+int64_t os_nanosleep(CoreThread *t, uint64_t a[6]) {
+  return sleep_until(t, CLOCK_MONOTONIC, 0, a[0], a[1]);
+}
+int64_t os_clock_nanosleep(CoreThread *t, uint64_t a[6]) {
+  return sleep_until(t, (clockid_t)a[0], (int)a[1], a[2], a[3]);
+}
