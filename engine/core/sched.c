@@ -70,7 +70,7 @@ static void dispatch(Emu *emu) {
     unlink_ready(q, t);
     emu->current = t;
     t->run_state = CORE_RUNNING;
-    bump(&t->park);
+    if (t != core_self()) bump(&t->park); /* else it is about to look for itself */
   } else if ((t = earliest_sleeper(emu))) {
     t->idle_sleeper = true;
     bump(&t->park);

@@ -21,22 +21,12 @@
 
 #define VFORK_STACK (2u << 20) /* as other host threads of guest threads have */
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#define UNPOISON(p, n)                                                                             \
-  __asan_unpoison_memory_region(                                                                   \
-      p, n) /* an earlier child's frames: exec ended them without a return */
-#else
-#define UNPOISON(p, n) (void)(p)
-#endif
 /* clone's flags that are about memory of this process, or mean nothing for a process of its own. */
 #define FORK_FLAGS                                                                                 \
   ((uint64_t)(CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID |     \
-              CLONE_SYSVSEM | CLONE_DETACHED | CLONE_VFORK))
+              CLONE_SYSVSEM | CLONE_DETACHED))
 
-/* ---- ids
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- ids --------------------------------------------------------------------------------- */
 
 int os_host_tid(Emu *emu, int tid) {
   CoreThread *t = tid ? core_find_thread(emu, tid) : NULL;
@@ -77,8 +67,7 @@ int64_t os_sched_yield(CoreThread *t, uint64_t a[6]) {
   return 0;
 }
 
-/* ---- the end of a thread
- * ------------------------------------------------------------------------------------------- */
+/* ---- the end of a thread ----------------------------------------------------------------- */
 
 /* A futex word owned by a dying thread: mark it and wake one waiter (kernel/futex,
  * handle_futex_death). */
@@ -143,9 +132,7 @@ int64_t os_exit_group(CoreThread *t, uint64_t a[6]) {
   core_process_exit(t, (int)a[0] & 255, 0);
 }
 
-/* ---- clone
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- clone ------------------------------------------------------------------------------- */
 
 typedef struct CloneArgs {
   uint64_t flags, stack, parent_tid, tls, child_tid, pidfd;
@@ -214,8 +201,10 @@ static int64_t fork_process(CoreThread *t, const CloneArgs *c) {
     os_restore_mask(mask);
     return OS_ENOTRUN;
   }
+  pthread_mutex_lock(&t->emu->lock); /* nobody is in the middle of the scheduler's queues */
   int pid = host_fork(c, &pidfd);
   int err = errno;
+  if (pid) pthread_mutex_unlock(&t->emu->lock);
   if (pid == 0) {
     core_after_fork_child(t);
     p->main = o;
@@ -235,8 +224,10 @@ static int64_t fork_process(CoreThread *t, const CloneArgs *c) {
   return pid;
 }
 
-/* ---- vfork: the child shares the parent's memory, engine and all, while the parent's host thread
- * sleeps in clone ------- */
+/* ---- vfork ------------------------------------------------------------------------------- */
+
+/* The child shares the parent's memory, engine and all, while the parent's host thread sleeps in
+ * clone. */
 
 /* What the child changes of the engine's view of its thread and process, put back for the parent.
  * The rest (translations, memory, what hooks have gathered) is as good for the parent. */
@@ -301,11 +292,10 @@ static int64_t vfork_process(CoreThread *t, const CloneArgs *c) {
     os_restore_mask(v.mask);
     return stack ? -ENOMEM : OS_ENOTRUN;
   }
-  ASAN_UNPOISON_MEMORY_REGION(
-      stack, VFORK_STACK); /* children before this one left it as it was when they went */
+  /* Children before this one left their frames there when they went. */
+  ASAN_UNPOISON_MEMORY_REGION(stack, VFORK_STACK);
   VforkSaved *saved = save_for_parent(t);
   int flags = CLONE_VM | CLONE_VFORK | (int)(c->flags & CLONE_PIDFD) | c->exit_signal;
-  UNPOISON(stack, VFORK_STACK);
   int pid = clone(vfork_main, stack + VFORK_STACK, flags, &v, &pidfd);
   int err = errno;
   restore_parent(t, saved);
@@ -371,9 +361,7 @@ int64_t os_vfork(CoreThread *t, uint64_t a[6]) {
   return clone_any(t, &(CloneArgs){.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD});
 }
 
-/* ---- waiting
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------------------------------- */
 
 int64_t os_wait4(CoreThread *t, uint64_t a[6]) {
   if (a[1] && guest_prepare_write(t->emu, t, a[1], 4)) return -EFAULT;

@@ -48,8 +48,7 @@ static void host_action(int signo, const KernelAction *act, KernelAction *old) {
   os_raw(SYS_rt_sigaction, signo, (long)(uintptr_t)act, (long)(uintptr_t)old, 8, 0, 0);
 }
 
-/* ---- host masks
- * ---------------------------------------------------------------------------------------------- */
+/* ---- host masks -------------------------------------------------------------------------- */
 
 static uint64_t host_mask(uint64_t guest_mask) { return guest_mask & ~NEVER_BLOCKED; }
 
@@ -101,8 +100,7 @@ void os_signal_thread(CoreThread *t) {
   os_set_mask(t, o->mask);
 }
 
-/* ---- the host's handler
- * ------------------------------------------------------------------------------------------ */
+/* ---- the host's handler ------------------------------------------------------------------ */
 
 typedef void HostHandler(int signo, siginfo_t *info, void *context);
 
@@ -251,9 +249,7 @@ static void on_signal(int signo, siginfo_t *info, void *context) {
 
 void os_kick(CoreThread *t) { send_kick(t->host_tid, KICK_SIGNAL); }
 
-/* ---- dispositions
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- dispositions ------------------------------------------------------------------------ */
 
 static bool must_catch(const OsProcess *p, int signo) {
   uint64_t handler = p->actions[signo].handler;
