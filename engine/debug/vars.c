@@ -67,8 +67,8 @@ static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, 
     snprintf(buf + used, size - used, tag == DW_TAG_pointer_type ? " *" : " &");
     if (!v->size) v->size = 8;
   } else {
-    if (tag == DW_TAG_const_type) snprintf(buf + used, size - used, "const ");
-    if (tag == DW_TAG_volatile_type) snprintf(buf + used, size - used, "volatile ");
+    const char *word = tag == DW_TAG_const_type ? "const " : tag == DW_TAG_volatile_type ? "volatile " : "";
+    if (used < strlen(word) || strcmp(buf + used - strlen(word), word)) snprintf(buf + used, size - used, "%s", word);
     describe_type(d, to, buf, size, v, depth + 1);
     used = strlen(buf);
     if (tag == DW_TAG_array_type) snprintf(buf + used, size - used, "[]");

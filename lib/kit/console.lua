@@ -73,7 +73,7 @@ function Session:stopped(stop, message)
   end
   local what = stop.reason
   if stop.reason == "watch" then what = ("watch: %s of %d bytes at 0x%x"):format(stop.is_write and "store" or "load", stop.size, stop.addr) end
-  if stop.reason == "step" then return self:here() end
+  if stop.reason == "step" or stop.reason == "hook" then return self:here() end
   return ("%s\n%s"):format(what, self:here())
 end
 
