@@ -34,6 +34,21 @@ static bool placed_low(void) {
   return low;
 }
 
+/* The options are the caller's; what is needed after kit_open is copied. */
+static const char *const *copy_words(const char *const *words) {
+  size_t n = 0;
+  if (!words) return NULL;
+  while (words[n]) n++;
+  char **copy = xcalloc(n + 1, sizeof *copy);
+  for (size_t i = 0; i < n; i++) copy[i] = xstrdup(words[i]);
+  return (const char *const *)copy;
+}
+
+static void free_words(const char *const *words) {
+  for (size_t i = 0; words && words[i]; i++) free((void *)(uintptr_t)words[i]);
+  free((void *)(uintptr_t)words);
+}
+
 static void destroy(KitEmu *emu) {
   if (emu->os && emu->os_data) emu->os->close(emu);
   api_close_images(emu);
@@ -43,6 +58,7 @@ static void destroy(KitEmu *emu) {
   emu->hooks = NULL;
   if (emu->map) core_map_free(emu->map);
   vec_free(&emu->finished);
+  free_words(emu->opt.reexec);
   free(emu->exe_path);
   free(emu->sysroot);
   free(emu);
@@ -59,6 +75,7 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
                   "`ulimit -s unlimited`): run it under a finite stack limit");
   KitEmu *emu = live = xcalloc(1, sizeof *emu);
   emu->opt = *opt;
+  emu->opt.reexec = copy_words(opt->reexec);
   emu->limit_left = UINT64_MAX;
   emu->is_entry = api_is_entry;
   pthread_mutex_init(&emu->lock, NULL);
