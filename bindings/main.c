@@ -261,7 +261,11 @@ static int protected_main(lua_State *L) {
   lua_pushstring(L, c->script);
   lua_rawseti(L, -2, 0);
   lua_setglobal(L, "arg");
-  if (load_main(L, c)) return lua_error(L);
+  if (load_main(L, c)) { /* no script, or not Lua: where we are says nothing */
+    lua_pushboolean(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "kit.load_failed");
+    return lua_error(L);
+  }
   int n = c->chunk ? 1 : 0;
   if (!c->chunk)
     for (int i = c->script_args; i < (c->program < m->argc ? c->program - 1 : m->argc); i++, n++) lua_pushstring(L, m->argv[i]);
@@ -281,12 +285,11 @@ static int report(lua_State *L) {
   int open_failed = registry_int(L, "kit.open_failed", KIT_OK);
   const char *msg = lua_tostring(L, -1);
   if (!msg) msg = "(error object is not a string)";
-  if (open_failed) {
-    const char *end = strstr(msg, "\nstack traceback:");
-    fprintf(stderr, "kitlua: %.*s\n", end ? (int)(end - msg) : (int)strlen(msg), msg);
+  bool plain = open_failed || lua_getfield(L, LUA_REGISTRYINDEX, "kit.load_failed") != LUA_TNIL;
+  const char *end = plain ? strstr(msg, "\nstack traceback:") : NULL;
+  fprintf(stderr, "kitlua: %.*s\n", end ? (int)(end - msg) : (int)strlen(msg), msg);
+  if (open_failed)
     return open_failed == KIT_E_NOT_FOUND ? 127 : open_failed == KIT_E_BUSY || open_failed == KIT_E_MEMORY || open_failed == KIT_E_ARGUMENT || open_failed == KIT_E_UNSUPPORTED ? STATUS_FAILURE : 126;
-  }
-  fprintf(stderr, "kitlua: %s\n", msg);
   return STATUS_FAILURE;
 }
 

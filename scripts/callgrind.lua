@@ -23,13 +23,13 @@ local profile = profiles.new(emu, {jumps = jumps})
 local function save(p, status)
   local path = options.output_path(opt.out, emu.pid)
   local file, message = io.open(path, "w")
-  if not file then error("callgrind: cannot write the profile: " .. message, 0) end
+  if not file then options.fail("callgrind: cannot write the profile: %s", message) end
   local ok, failure = callgrind_out.write(file, p, {
     dump_instr = options.yes(opt["dump-instr"]), jumps = jumps, pid = emu.pid,
     command = table.concat(kit.command, " "), desc = {"Trigger: Program termination", status},
   })
   if ok then ok, failure = file:close() end
-  if not ok then error(("callgrind: cannot write the profile: %s: %s"):format(path, failure), 0) end
+  if not ok then options.fail("callgrind: cannot write the profile: %s: %s", path, failure) end
   return path
 end
 

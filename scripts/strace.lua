@@ -57,7 +57,7 @@ for _, e in ipairs(opt.e or {}) do
   if key == "trace" or key == "t" then want_call = member(list)
   elseif key == "signal" or key == "s" then want_signal = member((list:gsub("%f[%a]SIG", "")))
   elseif key == "status" then want_status = list
-  else error("strace: -e " .. key .. "= is not supported (trace, signal, status)", 0) end
+  else options.fail("strace: -e %s= is not supported (trace, signal, status)", key) end
 end
 
 -- ---- output -----------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ end
 local out, message = io.stderr, nil
 if opt.o then
   out, message = io.open(opt.o, "w")
-  if not out then error("strace: cannot write the trace: " .. message, 0) end
+  if not out then options.fail("strace: cannot write the trace: %s", message) end
 end
 out:setvbuf("full", 65536)
 

@@ -17,9 +17,17 @@
 -- script. Anything wrong raises one message without a position, which the command prints as it is.
 local M = {}
 
+-- Errors for the user: what is wrong is said by the message alone, so they carry no position and get no traceback.
+local Failure = {__tostring = function(self) return self.message end}
+
+-- Ends the script with a message for the user.
+function M.fail(format, ...)
+  error(setmetatable({message = format:format(...)}, Failure), 0)
+end
+
 local function fail(spec, message)
   local script = spec.usage:match("^%S+")
-  error(("%s: %s (%s --help lists the options)"):format(script, message, script), 0)
+  M.fail("%s: %s (%s --help lists the options)", script, message, script)
 end
 
 local function dashed(o, name)
