@@ -219,11 +219,11 @@ void os_syscall(CoreThread *t) {
   uint64_t args[6]; /* read again: a hook may have changed the registers */
   for (int i = 0; i < 6; i++) args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
   int64_t result = replaced ? ev.syscall.result : call_row(t, row, nr, args);
-  if (o->no_result) { /* sigreturn: the registers are the ones it restored */
-    o->no_result = false;
-    return;
-  }
-  if (!replaced) o->again = again(result);
+  if (o->no_result) /* rt_sigreturn: the registers are the ones it restored */
+    result = (int64_t)guest_reg(g, s, g->abi.syscall_ret);
+  else if (!replaced)
+    o->again = again(result);
+  o->no_result = false;
   if (o->again) result = -EINTR;
   if (core_hooks_want(emu, KIT_EV_SYSRET)) {
     ev.kind = KIT_EV_SYSRET;
