@@ -73,6 +73,11 @@ static bool *plain_option(Command *c, const char *a) {
   return NULL;
 }
 
+/* An exec'ed program's --argv0 stands in front of the options that its parent was started with. */
+static void set_option(Command *c, const char **value, const char *word) {
+  if (value != &c->argv0 || !c->argv0) *value = word;
+}
+
 /* Options with a value, as `--name value` or `--name=value`. Returns how many arguments it took, 0: not one of them. */
 static int valued_option(Command *c, int argc, char **argv, int i) {
   const struct { const char *name; const char **value; } rows[] = {{"-e", &c->chunk}, {"--sysroot", &c->sysroot}, {"--argv0", &c->argv0}};
@@ -80,12 +85,12 @@ static int valued_option(Command *c, int argc, char **argv, int i) {
     size_t n = strlen(rows[k].name);
     if (strncmp(argv[i], rows[k].name, n)) continue;
     if (argv[i][n] == '=' && argv[i][1] == '-') {
-      *rows[k].value = argv[i] + n + 1;
+      set_option(c, rows[k].value, argv[i] + n + 1);
       return 1;
     }
     if (argv[i][n]) continue;
     if (i + 1 >= argc) exit(fail("option %s needs a value", argv[i]));
-    *rows[k].value = argv[i + 1];
+    set_option(c, rows[k].value, argv[i + 1]);
     return 2;
   }
   return 0;
