@@ -1,4 +1,5 @@
-/* The one door for system calls: hooks, the row's handler, the result; and the generic passing of a call to the host. */
+/* The one door for system calls: hooks, the row's handler, the result; and the generic passing of a
+ * call to the host. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,20 +20,31 @@ int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f) {
   register long r8 __asm__("r8") = e;
   register long r9 __asm__("r9") = f;
   long ret;
-  __asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+  __asm__ volatile("syscall"
+                   : "=a"(ret)
+                   : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory");
   return ret;
 }
 
-/* ---- passing a call on --------------------------------------------------------------------------------------------- */
+/* ---- passing a call on
+ * --------------------------------------------------------------------------------------------- */
 
-static int check_fd(CoreThread *t, uint64_t fd) { return os_is_engine_fd(t->emu, (int)fd) ? -EBADF : 0; }
+static int check_fd(CoreThread *t, uint64_t fd) {
+  return os_is_engine_fd(t->emu, (int)fd) ? -EBADF : 0;
+}
 
 /* An optional object that the call reads or writes. */
-static int check_in(CoreThread *t, uint64_t va, uint64_t n) { return va && n ? guest_prepare_read(t->emu, t, va, n) : 0; }
-static int check_out(CoreThread *t, uint64_t va, uint64_t n) { return va && n ? guest_prepare_write(t->emu, t, va, n) : 0; }
+static int check_in(CoreThread *t, uint64_t va, uint64_t n) {
+  return va && n ? guest_prepare_read(t->emu, t, va, n) : 0;
+}
+static int check_out(CoreThread *t, uint64_t va, uint64_t n) {
+  return va && n ? guest_prepare_write(t->emu, t, va, n) : 0;
+}
 
-/* A buffer of which only the first part may be there: the kernel copies as far as it gets, so what is there is prepared, and the rest is
- * the kernel's to find missing (the host has no page where the guest has none). */
+/* A buffer of which only the first part may be there: the kernel copies as far as it gets, so what
+ * is there is prepared, and the rest is the kernel's to find missing (the host has no page where
+ * the guest has none). */
 static int check_buffer(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   int prot = write ? PROT_WRITE : PROT_READ;
   if (!va || !n) return 0;
@@ -40,7 +52,8 @@ static int check_buffer(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   uint64_t there = n;
   if (!emu_addr_space_ptr(t->emu, va, n, prot)) {
     uint64_t end = va;
-    while (end < va + n && emu_addr_space_ptr(t->emu, end, 1, prot)) end = core_area(t->emu, end)->end;
+    while (end < va + n && emu_addr_space_ptr(t->emu, end, 1, prot))
+      end = core_area(t->emu, end)->end;
     there = end > va + n ? n : end - va;
   }
   return there ? (write ? guest_prepare_write : guest_prepare_read)(t->emu, t, va, there) : 0;
@@ -58,12 +71,15 @@ static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
 }
 
 static int check_msghdr(CoreThread *t, uint64_t va, bool write) {
-  int err = write ? check_out(t, va, sizeof(struct msghdr)) : check_in(t, va, sizeof(struct msghdr));
+  int err =
+      write ? check_out(t, va, sizeof(struct msghdr)) : check_in(t, va, sizeof(struct msghdr));
   const struct msghdr *m = (const struct msghdr *)(uintptr_t)va;
   if (err || !va) return err ? err : -EFAULT;
   err = check_iov(t, (uint64_t)(uintptr_t)m->msg_iov, m->msg_iovlen, write);
-  if (!err) err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_name, m->msg_namelen);
-  if (!err) err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_control, m->msg_controllen);
+  if (!err)
+    err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_name, m->msg_namelen);
+  if (!err)
+    err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_control, m->msg_controllen);
   return err;
 }
 
@@ -81,7 +97,8 @@ static int check_messages(CoreThread *t, uint64_t va, uint64_t n, bool write) {
 /* Length of a buffer argument; what the kernel would refuse anyway is left to it. */
 static uint64_t buffer_len(const OsRow *row, int i, const uint64_t a[6], bool indirect) {
   int len = row->arg[i].len;
-  if (len == -2) len = i + 1; /* the result says how much; the argument behind says how much at most */
+  if (len == -2)
+    len = i + 1; /* the result says how much; the argument behind says how much at most */
   uint64_t n = len >= 0 ? a[len] : 0;
   if (!indirect) return n > INT_MAX ? INT_MAX : n;
   if (!n) return 0;
@@ -101,22 +118,28 @@ static int check_path(CoreThread *t, uint64_t *arg, char *buf, size_t size, bool
   return 0;
 }
 
-static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], const uint64_t a[6], PathBuf buf) {
+static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], const uint64_t a[6],
+                     PathBuf buf) {
   uint64_t v = a[i], n;
   switch ((OsKind)row->arg[i].kind) {
-  case OSK_fd: case OSK_dirfd: return check_fd(t, v);
+  case OSK_fd:
+  case OSK_dirfd: return check_fd(t, v);
   case OSK_tid: h[i] = (uint64_t)os_host_tid(t->emu, (int)v); return 0;
-  case OSK_pathnull: if (!v) return 0; __attribute__((fallthrough));
+  case OSK_pathnull:
+    if (!v) return 0;
+    __attribute__((fallthrough));
   case OSK_path: return check_path(t, &h[i], buf, sizeof(PathBuf), true);
   case OSK_str: return check_path(t, &h[i], buf, sizeof(PathBuf), false);
   case OSK_in: return check_buffer(t, v, buffer_len(row, i, a, false), false);
   case OSK_sai: return check_in(t, v, buffer_len(row, i, a, false));
-  case OSK_out: case OSK_outstr: {
+  case OSK_out:
+  case OSK_outstr: {
     n = buffer_len(row, i, a, false);
     return check_buffer(t, v, n, true); /* whether it may be NULL is the kernel's to say */
   }
   case OSK_inout: return check_out(t, v, row->arg[i].size);
-  case OSK_sao: case OSK_outp: /* its length argument comes later but must be readable now */
+  case OSK_sao:
+  case OSK_outp: /* its length argument comes later but must be readable now */
     if (v && row->arg[i].len >= 0 && check_in(t, a[row->arg[i].len], 4)) return -EFAULT;
     return v ? check_out(t, v, buffer_len(row, i, a, true)) : 0;
   case OSK_sin: return check_in(t, v, row->arg[i].size);
@@ -134,7 +157,8 @@ static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], cons
   }
 }
 
-static int check_args(CoreThread *t, const OsRow *row, uint64_t h[6], const uint64_t a[6], PathBuf bufs[2]) {
+static int check_args(CoreThread *t, const OsRow *row, uint64_t h[6], const uint64_t a[6],
+                      PathBuf bufs[2]) {
   int paths = 0, err = 0;
   for (int i = 0; i < row->n_args && !err; i++) {
     bool is_path = row->arg[i].kind == OSK_path || row->arg[i].kind == OSK_pathnull;
@@ -154,12 +178,14 @@ static int64_t pass(CoreThread *t, const uint64_t a[6], bool blocking) {
   if (row->nr_x64 < 0) return -ENOSYS;
   long args[6];
   for (int i = 0; i < 6; i++) args[i] = (long)h[i];
-  return blocking ? os_blocking(t, row->nr_x64, args) : os_raw(row->nr_x64, args[0], args[1], args[2], args[3], args[4], args[5]);
+  return blocking ? os_blocking(t, row->nr_x64, args)
+                  : os_raw(row->nr_x64, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
 int64_t os_pass(CoreThread *t, uint64_t a[6]) { return pass(t, a, false); }
 
-/* Regular files do not block for long: giving the baton up for them would make the order of threads depend on the disk. */
+/* Regular files do not block for long: giving the baton up for them would make the order of threads
+ * depend on the disk. */
 static bool may_block(CoreThread *t, const OsRow *row, const uint64_t a[6]) {
   struct stat st;
   if (t->emu->n_threads == 1 || row->arg[0].kind != OSK_fd) return true;
@@ -175,19 +201,27 @@ int64_t os_unknown(CoreThread *t, uint64_t a[6]) {
   const OsRow *row = os_thread(t)->row;
   int nr = row->info.nr;
   (void)a;
-  if (!p->warned[nr]) fprintf(stderr, "kitlua: system call %s (%d) is not supported: the program gets ENOSYS\n", row->name, nr);
+  if (!p->warned[nr])
+    fprintf(stderr, "kitlua: system call %s (%d) is not supported: the program gets ENOSYS\n",
+            row->name, nr);
   p->warned[nr] = true;
   return -ENOSYS;
 }
 
-/* ---- the door --------------------------------------------------------------------------------------------------------- */
+/* ---- the door
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
   OsProcess *p = os_process(t->emu);
   OsThread *o = os_thread(t);
   if (!row) {
-    size_t last = sizeof p->warned - 1, which = nr >= 0 && (size_t)nr < last ? (size_t)nr : last; /* those far off share one warning */
-    if (!p->warned[which]) fprintf(stderr, "kitlua: there is no system call %d on %s: the program gets ENOSYS\n", nr, t->emu->guest->name);
+    size_t last = sizeof p->warned - 1, which = nr >= 0 && (size_t)nr < last
+                                                    ? (size_t)nr
+                                                    : last; /* those far off share one warning */
+    if (!p->warned[which])
+      fprintf(stderr, "kitlua: there is no system call %d on %s: the program gets ENOSYS\n", nr,
+              t->emu->guest->name);
     p->warned[which] = true;
     return -ENOSYS;
   }
@@ -196,7 +230,10 @@ static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
 }
 
 static OsAgain again(int64_t result) {
-  return result == -EINTR ? OS_AGAIN_UNHANDLED : result == OS_ERESTART ? OS_AGAIN_IF_ASKED : result == OS_ENOTRUN ? OS_AGAIN_ALWAYS : OS_DONE;
+  return result == -EINTR        ? OS_AGAIN_UNHANDLED
+         : result == OS_ERESTART ? OS_AGAIN_IF_ASKED
+         : result == OS_ENOTRUN  ? OS_AGAIN_ALWAYS
+                                 : OS_DONE;
 }
 
 void os_syscall(CoreThread *t) {
@@ -206,7 +243,10 @@ void os_syscall(CoreThread *t) {
   OsThread *o = os_thread(t);
   int nr = (int)guest_reg(g, s, g->abi.syscall_nr);
   OsRow *row = os_row(emu, nr);
-  KitEvent ev = {.kind = KIT_EV_SYSCALL, .tid = t->tid, .pc = s->pc - 4, .syscall = {.nr = nr, .name = row ? row->name : ""}};
+  KitEvent ev = {.kind = KIT_EV_SYSCALL,
+                 .tid = t->tid,
+                 .pc = s->pc - 4,
+                 .syscall = {.nr = nr, .name = row ? row->name : ""}};
   for (int i = 0; i < 6; i++) ev.syscall.args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
   o->call_pc = ev.pc; /* ecall has no compressed form */
   o->call_ret = guest_reg(g, s, g->abi.syscall_ret);
@@ -215,7 +255,8 @@ void os_syscall(CoreThread *t) {
   if (watched != os_process(emu)->signals_watched) os_watch_signals(emu, watched);
   if (!o->rewound) o->deadline = 0;
   o->rewound = false;
-  bool replaced = core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
+  bool replaced =
+      core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
   uint64_t args[6]; /* read again: a hook may have changed the registers */
   for (int i = 0; i < 6; i++) args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
   int64_t result = replaced ? ev.syscall.result : call_row(t, row, nr, args);

@@ -160,7 +160,9 @@ static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
     add(&w, "--sysroot");
     add(&w, emu->sysroot);
   }
-  size_t first = pre && pre[0] && pre[1] && pre[2] && !strcmp(pre[1], "--argv0") ? 3 : 1; /* ours, if we were exec'ed */
+  size_t first = pre && pre[0] && pre[1] && pre[2] && !strcmp(pre[1], "--argv0")
+                     ? 3
+                     : 1; /* ours, if we were exec'ed */
   for (size_t i = first; pre && pre[0] && pre[i] && strcmp(pre[i], "--"); i++) add(&w, pre[i]);
   add(&w, "--");
   if (strchr(e->path, '/')) {

@@ -1,5 +1,6 @@
-/* System V IPC. Message queues, semaphores and segments are the host's; what needs care are buffers whose size depends on the command, the one
- * struct that x86-64 lays out in its own way (semid64_ds), and segments, which are mapped through the guest's memory map. */
+/* System V IPC. Message queues, semaphores and segments are the host's; what needs care are buffers
+ * whose size depends on the command, the one struct that x86-64 lays out in its own way
+ * (semid64_ds), and segments, which are mapped through the guest's memory map. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 #include "os/os.h"
 
-/* The sizes that a command of *ctl reads or writes at its pointer; a row that is not listed takes no pointer. */
+/* The sizes that a command of *ctl reads or writes at its pointer; a row that is not listed takes
+ * no pointer. */
 typedef struct IpcCommand {
   int cmd;
   uint16_t in, out;
@@ -27,10 +29,13 @@ static int prepare(CoreThread *t, const IpcCommand *table, size_t n, int cmd, ui
   return 0;
 }
 
-/* ---- message queues -------------------------------------------------------------------------------------------- */
+/* ---- message queues
+ * -------------------------------------------------------------------------------------------- */
 
 int64_t os_msgctl(CoreThread *t, uint64_t a[6]) {
-  static const IpcCommand commands[] = {{IPC_STAT, 0, 120}, {IPC_SET, 120, 0}, {MSG_STAT, 0, 120}, {MSG_STAT_ANY, 0, 120}, {IPC_INFO, 0, 32}, {MSG_INFO, 0, 32}};
+  static const IpcCommand commands[] = {{IPC_STAT, 0, 120}, {IPC_SET, 120, 0},
+                                        {MSG_STAT, 0, 120}, {MSG_STAT_ANY, 0, 120},
+                                        {IPC_INFO, 0, 32},  {MSG_INFO, 0, 32}};
   int err = prepare(t, commands, sizeof commands / sizeof *commands, (int)a[1], a[2]);
   return err ? err : os_raw(SYS_msgctl, (int)a[0], (int)a[1], (long)a[2], 0, 0, 0);
 }
@@ -52,10 +57,13 @@ int64_t os_msgrcv(CoreThread *t, uint64_t a[6]) {
   uint64_t n;
   if (!message_size(a[2], &n)) return -EINVAL;
   if (guest_prepare_write(t->emu, t, a[1], n)) return -EFAULT;
-  return os_blocking(t, SYS_msgrcv, (long[6]){(long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4]});
+  return os_blocking(t, SYS_msgrcv,
+                     (long[6]){(long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4]});
 }
 
-/* ---- semaphores ---------------------------------------------------------------------------------------------------- */
+/* ---- semaphores
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct HostSemid { /* arch/x86/include/uapi/asm/sembuf.h */
   uint8_t perm[48];
@@ -99,10 +107,14 @@ static int64_t sem_all(CoreThread *t, int id, int cmd, uint64_t va) {
 int64_t os_semctl(CoreThread *t, uint64_t a[6]) {
   int id = (int)a[0], cmd = (int)a[2];
   switch (cmd) {
-  case IPC_STAT: case SEM_STAT: case SEM_STAT_ANY: return sem_stat(t, id, cmd, a[3]);
+  case IPC_STAT:
+  case SEM_STAT:
+  case SEM_STAT_ANY: return sem_stat(t, id, cmd, a[3]);
   case IPC_SET: return sem_set(t, id, a[3]);
-  case GETALL: case SETALL: return sem_all(t, id, cmd, a[3]);
-  case IPC_INFO: case SEM_INFO:
+  case GETALL:
+  case SETALL: return sem_all(t, id, cmd, a[3]);
+  case IPC_INFO:
+  case SEM_INFO:
     if (guest_prepare_write(t->emu, t, a[3], sizeof(struct seminfo))) return -EFAULT;
     break;
   default: break;
@@ -110,10 +122,14 @@ int64_t os_semctl(CoreThread *t, uint64_t a[6]) {
   return os_raw(SYS_semctl, id, (int)a[1], cmd, (long)a[3], 0, 0);
 }
 
-/* ---- segments --------------------------------------------------------------------------------------------------------- */
+/* ---- segments
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 int64_t os_shmctl(CoreThread *t, uint64_t a[6]) {
-  static const IpcCommand commands[] = {{IPC_STAT, 0, 112}, {IPC_SET, 112, 0}, {SHM_STAT, 0, 112}, {SHM_STAT_ANY, 0, 112}, {IPC_INFO, 0, 72}, {SHM_INFO, 0, 48}};
+  static const IpcCommand commands[] = {{IPC_STAT, 0, 112}, {IPC_SET, 112, 0},
+                                        {SHM_STAT, 0, 112}, {SHM_STAT_ANY, 0, 112},
+                                        {IPC_INFO, 0, 72},  {SHM_INFO, 0, 48}};
   int err = prepare(t, commands, sizeof commands / sizeof *commands, (int)a[1], a[2]);
   return err ? err : os_raw(SYS_shmctl, (int)a[0], (int)a[1], (long)a[2], 0, 0, 0);
 }
@@ -121,13 +137,15 @@ int64_t os_shmctl(CoreThread *t, uint64_t a[6]) {
 int64_t os_shmat(CoreThread *t, uint64_t a[6]) {
   struct shmid_ds ds;
   char name[24];
-  int id = (int)a[0], how = (int)a[2], place = a[1] ? how & SHM_REMAP ? MAP_FIXED : MAP_FIXED_NOREPLACE : 0;
+  int id = (int)a[0], how = (int)a[2],
+      place = a[1] ? how & SHM_REMAP ? MAP_FIXED : MAP_FIXED_NOREPLACE : 0;
   uint64_t va = how & SHM_RND ? a[1] & ~(CORE_PAGE - 1) : a[1];
   if (shmctl(id, IPC_STAT, &ds)) return -errno;
   if (va % CORE_PAGE || (!va && how & SHM_REMAP)) return -EINVAL;
   int prot = PROT_READ | (how & SHM_RDONLY ? 0 : PROT_WRITE) | (how & SHM_EXEC ? PROT_EXEC : 0);
   snprintf(name, sizeof name, "/SYSV%08x", (unsigned)ds.shm_perm.__key);
-  int64_t at = core_mmap(t->emu, t, va, ds.shm_segsz, prot, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0, name);
+  int64_t at = core_mmap(t->emu, t, va, ds.shm_segsz, prot,
+                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0, name);
   if (at < 0) return at == -EEXIST ? -EINVAL : at;
   int64_t r = os_raw(SYS_shmat, id, (long)at, SHM_REMAP | (how & SHM_RDONLY), 0, 0, 0);
   if (r < 0) {
@@ -146,7 +164,8 @@ int64_t os_shmdt(CoreThread *t, uint64_t a[6]) {
     const CoreArea *area = core_area(t->emu, s.va);
     if (s.va != a[0]) continue;
     p->segments.at[i] = p->segments.at[--p->segments.n];
-    if (!area || area->start > s.va || strncmp(area->name, "/SYSV", 5)) return -EINVAL; /* unmapped in some other way */
+    if (!area || area->start > s.va || strncmp(area->name, "/SYSV", 5))
+      return -EINVAL; /* unmapped in some other way */
     return core_munmap(t->emu, t, s.va, s.len);
   }
   return -EINVAL;

@@ -15,7 +15,8 @@ int64_t os_mmap(CoreThread *t, uint64_t a[6]) {
   if (file && os_is_engine_fd(t->emu, fd)) return -EBADF;
   if (file && fcntl(fd, F_GETFD) < 0) return -EBADF;
   int64_t va = core_mmap(t->emu, t, a[0], a[1], prot, flags, fd, a[5], NULL);
-  if (va > 0 && file && prot & PROT_EXEC) os_image_mapped(t->emu, t, (uint64_t)va, a[1], a[5], core_area(t->emu, (uint64_t)va)->name);
+  if (va > 0 && file && prot & PROT_EXEC)
+    os_image_mapped(t->emu, t, (uint64_t)va, a[1], a[5], core_area(t->emu, (uint64_t)va)->name);
   return va;
 }
 
@@ -25,9 +26,15 @@ int64_t os_munmap(CoreThread *t, uint64_t a[6]) {
   return r;
 }
 
-int64_t os_mprotect(CoreThread *t, uint64_t a[6]) { return core_mprotect(t->emu, t, a[0], a[1], (int)a[2]); }
-int64_t os_mremap(CoreThread *t, uint64_t a[6]) { return core_mremap(t->emu, t, a[0], a[1], a[2], (int)a[3], a[4]); }
-int64_t os_madvise(CoreThread *t, uint64_t a[6]) { return core_madvise(t->emu, t, a[0], a[1], (int)a[2]); }
+int64_t os_mprotect(CoreThread *t, uint64_t a[6]) {
+  return core_mprotect(t->emu, t, a[0], a[1], (int)a[2]);
+}
+int64_t os_mremap(CoreThread *t, uint64_t a[6]) {
+  return core_mremap(t->emu, t, a[0], a[1], a[2], (int)a[3], a[4]);
+}
+int64_t os_madvise(CoreThread *t, uint64_t a[6]) {
+  return core_madvise(t->emu, t, a[0], a[1], (int)a[2]);
+}
 int64_t os_brk(CoreThread *t, uint64_t a[6]) { return core_brk(t->emu, t, a[0]); }
 
 int64_t os_flush_icache(CoreThread *t, uint64_t a[6]) {

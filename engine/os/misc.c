@@ -47,7 +47,8 @@ int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
     if (err) return err;
     break;
   }
-  case PR_GET_PDEATHSIG: case PR_GET_CHILD_SUBREAPER: {
+  case PR_GET_PDEATHSIG:
+  case PR_GET_CHILD_SUBREAPER: {
     int err = guest_prepare_write(t->emu, t, a[1], 4);
     if (err) return err;
     break;
@@ -59,11 +60,15 @@ int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
   return os_raw(SYS_prctl, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], 0);
 }
 
-/* ---- limits: the guest's view of descriptors and stack is its own -------------------------------------------------- */
+/* ---- limits: the guest's view of descriptors and stack is its own
+ * -------------------------------------------------- */
 
 static struct rlimit *own_limit(CoreThread *t, int resource) {
   OsProcess *p = os_process(t->emu);
-  return resource == RLIMIT_NOFILE ? &p->nofile : resource == RLIMIT_STACK ? &p->stack : resource == RLIMIT_AS ? &p->space : NULL;
+  return resource == RLIMIT_NOFILE  ? &p->nofile
+         : resource == RLIMIT_STACK ? &p->stack
+         : resource == RLIMIT_AS    ? &p->space
+                                    : NULL;
 }
 
 int64_t os_prlimit64(CoreThread *t, uint64_t a[6]) {
@@ -82,7 +87,8 @@ int64_t os_prlimit64(CoreThread *t, uint64_t a[6]) {
     *own = new;
     struct rlimit host;
     getrlimit((__rlimit_resource_t)resource, &host);
-    if (resource == RLIMIT_NOFILE && new.rlim_cur > host.rlim_cur) { /* more than the engine needs for itself */
+    if (resource == RLIMIT_NOFILE &&
+        new.rlim_cur > host.rlim_cur) { /* more than the engine needs for itself */
       host.rlim_cur = new.rlim_cur + 64 < host.rlim_max ? new.rlim_cur + 64 : host.rlim_max;
       setrlimit(RLIMIT_NOFILE, &host);
     }
@@ -90,5 +96,9 @@ int64_t os_prlimit64(CoreThread *t, uint64_t a[6]) {
   return a[3] ? guest_write(t->emu, t, a[3], &old, sizeof old) : 0;
 }
 
-int64_t os_getrlimit(CoreThread *t, uint64_t a[6]) { return a[1] ? os_prlimit64(t, (uint64_t[6]){0, a[0], 0, a[1]}) : -EFAULT; }
-int64_t os_setrlimit(CoreThread *t, uint64_t a[6]) { return a[1] ? os_prlimit64(t, (uint64_t[6]){0, a[0], a[1], 0}) : -EFAULT; }
+int64_t os_getrlimit(CoreThread *t, uint64_t a[6]) {
+  return a[1] ? os_prlimit64(t, (uint64_t[6]){0, a[0], 0, a[1]}) : -EFAULT;
+}
+int64_t os_setrlimit(CoreThread *t, uint64_t a[6]) {
+  return a[1] ? os_prlimit64(t, (uint64_t[6]){0, a[0], a[1], 0}) : -EFAULT;
+}

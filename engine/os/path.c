@@ -1,5 +1,6 @@
-/* Paths: the sysroot in front of the host's file system. An absolute path of a foreign guest is tried below the sysroot first, so that its
- * loader finds its own libraries, while everything else (data, /proc, /tmp) is the host's. */
+/* Paths: the sysroot in front of the host's file system. An absolute path of a foreign guest is
+ * tried below the sysroot first, so that its loader finds its own libraries, while everything else
+ * (data, /proc, /tmp) is the host's. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +9,11 @@
 #include "os/os.h"
 
 const char *os_host_path(const Emu *emu, const char *path, char *buf, size_t size) {
-  if (path[0] != '/' || !emu->sysroot || !emu->sysroot[0] || !strcmp(emu->sysroot, "/")) return path;
-  if (path[1] == 0 || !strncmp(path, "/proc/", 6) || !strncmp(path, "/dev/", 5) || !strncmp(path, "/tmp/", 5)) return path;
+  if (path[0] != '/' || !emu->sysroot || !emu->sysroot[0] || !strcmp(emu->sysroot, "/"))
+    return path;
+  if (path[1] == 0 || !strncmp(path, "/proc/", 6) || !strncmp(path, "/dev/", 5) ||
+      !strncmp(path, "/tmp/", 5))
+    return path;
   int n = snprintf(buf, size, "%s%s", emu->sysroot, path);
   if (n < 0 || (size_t)n >= size || access(buf, F_OK)) return path;
   return buf;

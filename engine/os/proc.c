@@ -1,6 +1,7 @@
-/* Files of /proc in which the guest must see itself, not the engine: made on demand as memory files, one row of `views` each. Two more
- * things about /proc: the engine's descriptors are not in fd/ and fdinfo/, and the main guest thread, whose number is the process's, is another
- * thread of the host's. */
+/* Files of /proc in which the guest must see itself, not the engine: made on demand as memory
+ * files, one row of `views` each. Two more things about /proc: the engine's descriptors are not in
+ * fd/ and fdinfo/, and the main guest thread, whose number is the process's, is another thread of
+ * the host's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,12 +15,14 @@
 
 typedef unsigned long long Ull;
 
-/* The part behind /proc/self/, /proc/<our pid>/, /proc/thread-self/ and the like of /proc/self/task/<our thread>/, whose thread *of is then;
- * NULL if it is another path. */
+/* The part behind /proc/self/, /proc/<our pid>/, /proc/thread-self/ and the like of
+ * /proc/self/task/<our thread>/, whose thread *of is then; NULL if it is another path. */
 static const char *own_file(CoreThread *t, const char *path, CoreThread **of) {
   char own[32];
   size_t n = (size_t)snprintf(own, sizeof own, "/proc/%d/", (int)getpid());
-  const char *name = !strncmp(path, "/proc/self/", 11) ? path + 11 : !strncmp(path, own, n) ? path + n : NULL;
+  const char *name = !strncmp(path, "/proc/self/", 11) ? path + 11
+                     : !strncmp(path, own, n)          ? path + n
+                                                       : NULL;
   *of = core_find_thread(t->emu, (int)getpid());
   if (!strncmp(path, "/proc/thread-self/", 18)) *of = t, name = path + 18;
   if (name && !strncmp(name, "task/", 5)) {
@@ -43,15 +46,20 @@ bool os_proc_hidden(CoreThread *t, const char *path) {
   if (strncmp(path, "/proc/", 6)) return false;
   const char *name = own_file(t, path, &of);
   size_t skip = !name ? 0 : !strncmp(name, "fd/", 3) ? 3 : !strncmp(name, "fdinfo/", 7) ? 7 : 0;
-  return skip && name[skip] >= '0' && name[skip] <= '9' && os_is_engine_fd(t->emu, atoi(name + skip));
+  return skip && name[skip] >= '0' && name[skip] <= '9' &&
+         os_is_engine_fd(t->emu, atoi(name + skip));
 }
 
-/* ---- the views ----------------------------------------------------------------------------------------------- */
+/* ---- the views
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static FILE *host_file(CoreThread *of, const char *name) {
   char path[64];
-  if (of) snprintf(path, sizeof path, "/proc/self/task/%d/%s", of->host_tid, name);
-  else snprintf(path, sizeof path, "/proc/self/%s", name);
+  if (of)
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", of->host_tid, name);
+  else
+    snprintf(path, sizeof path, "/proc/self/%s", name);
   return fopen(path, "re");
 }
 
@@ -67,8 +75,10 @@ static void print_comm(CoreThread *of, char out[17]) {
 static void view_maps(CoreThread *t, CoreThread *of, FILE *f) {
   (void)of;
   for (const CoreArea *a = core_area(t->emu, 0); a; a = core_area(t->emu, a->end)) {
-    int n = fprintf(f, "%08llx-%08llx %c%c%c%c %08llx %02x:%02x %llu ", (Ull)a->start, (Ull)a->end, a->prot & PROT_READ ? 'r' : '-', a->prot & PROT_WRITE ? 'w' : '-',
-                    a->prot & PROT_EXEC ? 'x' : '-', a->flags & MAP_SHARED ? 's' : 'p', (Ull)a->offset, major(a->dev), minor(a->dev), (Ull)a->ino);
+    int n = fprintf(f, "%08llx-%08llx %c%c%c%c %08llx %02x:%02x %llu ", (Ull)a->start, (Ull)a->end,
+                    a->prot & PROT_READ ? 'r' : '-', a->prot & PROT_WRITE ? 'w' : '-',
+                    a->prot & PROT_EXEC ? 'x' : '-', a->flags & MAP_SHARED ? 's' : 'p',
+                    (Ull)a->offset, major(a->dev), minor(a->dev), (Ull)a->ino);
     fprintf(f, "%*s%s\n", a->name[0] && n < 73 ? 73 - n : 0, "", a->name);
   }
 }
@@ -124,11 +134,16 @@ static void view_stat(CoreThread *t, CoreThread *of, FILE *f) {
   print_comm(of, comm);
   fprintf(f, "%d (%s)", of->tid, comm);
   int field = 3;
-  for (char *word = strtok_r(rest + 1, " \n", &save); word; word = strtok_r(NULL, " \n", &save), field++) {
-    if (field == 3) fprintf(f, " R");
-    else if (field == 20) fprintf(f, " %u", t->emu->n_threads);
-    else if (field == 28) fprintf(f, " %llu", (Ull)os_process(t->emu)->stack_sp);
-    else fprintf(f, " %s", word);
+  for (char *word = strtok_r(rest + 1, " \n", &save); word;
+       word = strtok_r(NULL, " \n", &save), field++) {
+    if (field == 3)
+      fprintf(f, " R");
+    else if (field == 20)
+      fprintf(f, " %u", t->emu->n_threads);
+    else if (field == 28)
+      fprintf(f, " %llu", (Ull)os_process(t->emu)->stack_sp);
+    else
+      fprintf(f, " %s", word);
   }
   fputc('\n', f);
 }
@@ -139,17 +154,25 @@ static void view_status(CoreThread *t, CoreThread *of, FILE *f) {
   char *line = NULL;
   size_t cap = 0;
   for (int s = 1; s < OS_SIGNALS; s++) {
-    if (p->actions[s].handler == 1) ignored |= 1ull << (s - 1); /* SIG_IGN */
-    else if (p->actions[s].handler) caught |= 1ull << (s - 1);
+    if (p->actions[s].handler == 1)
+      ignored |= 1ull << (s - 1); /* SIG_IGN */
+    else if (p->actions[s].handler)
+      caught |= 1ull << (s - 1);
   }
   FILE *host = host_file(of, "status");
   while (host && getline(&line, &cap, host) > 0) {
-    if (!strncmp(line, "Pid:", 4)) fprintf(f, "Pid:\t%d\n", of->tid);
-    else if (!strncmp(line, "Threads:", 8)) fprintf(f, "Threads:\t%u\n", t->emu->n_threads);
-    else if (!strncmp(line, "SigBlk:", 7)) fprintf(f, "SigBlk:\t%016llx\n", (Ull)os_thread(of)->mask);
-    else if (!strncmp(line, "SigIgn:", 7)) fprintf(f, "SigIgn:\t%016llx\n", ignored);
-    else if (!strncmp(line, "SigCgt:", 7)) fprintf(f, "SigCgt:\t%016llx\n", caught);
-    else fputs(line, f);
+    if (!strncmp(line, "Pid:", 4))
+      fprintf(f, "Pid:\t%d\n", of->tid);
+    else if (!strncmp(line, "Threads:", 8))
+      fprintf(f, "Threads:\t%u\n", t->emu->n_threads);
+    else if (!strncmp(line, "SigBlk:", 7))
+      fprintf(f, "SigBlk:\t%016llx\n", (Ull)os_thread(of)->mask);
+    else if (!strncmp(line, "SigIgn:", 7))
+      fprintf(f, "SigIgn:\t%016llx\n", ignored);
+    else if (!strncmp(line, "SigCgt:", 7))
+      fprintf(f, "SigCgt:\t%016llx\n", caught);
+    else
+      fputs(line, f);
   }
   if (host) fclose(host);
   free(line);
@@ -159,8 +182,10 @@ static void print_limit(FILE *f, const char *name, const struct rlimit *r, const
   char words[2][24];
   for (int i = 0; i < 2; i++) {
     rlim_t v = i ? r->rlim_max : r->rlim_cur;
-    if (v == RLIM_INFINITY) snprintf(words[i], sizeof words[i], "unlimited");
-    else snprintf(words[i], sizeof words[i], "%llu", (Ull)v);
+    if (v == RLIM_INFINITY)
+      snprintf(words[i], sizeof words[i], "unlimited");
+    else
+      snprintf(words[i], sizeof words[i], "%llu", (Ull)v);
   }
   fprintf(f, "%-25s %-20s %-20s %-10s\n", name, words[0], words[1], unit);
 }
@@ -172,9 +197,12 @@ static void view_limits(CoreThread *t, CoreThread *of, FILE *f) {
   FILE *host = host_file(NULL, "limits");
   (void)of;
   while (host && getline(&line, &cap, host) > 0) {
-    if (!strncmp(line, "Max open files", 14)) print_limit(f, "Max open files", &p->nofile, "files");
-    else if (!strncmp(line, "Max stack size", 14)) print_limit(f, "Max stack size", &p->stack, "bytes");
-    else fputs(line, f);
+    if (!strncmp(line, "Max open files", 14))
+      print_limit(f, "Max open files", &p->nofile, "files");
+    else if (!strncmp(line, "Max stack size", 14))
+      print_limit(f, "Max stack size", &p->stack, "bytes");
+    else
+      fputs(line, f);
   }
   if (host) fclose(host);
   free(line);
@@ -184,18 +212,25 @@ static void view_cpuinfo(CoreThread *t, CoreThread *of, FILE *f) {
   long n = sysconf(_SC_NPROCESSORS_ONLN);
   (void)t;
   (void)of;
-  for (long i = 0; i < n; i++) fprintf(f, "processor\t: %ld\nhart\t\t: %ld\nisa\t\t: rv64imafdc_zicsr_zifencei_zba_zbb_zbs\nmmu\t\t: sv48\n\n", i, i);
+  for (long i = 0; i < n; i++)
+    fprintf(f,
+            "processor\t: %ld\nhart\t\t: %ld\nisa\t\t: "
+            "rv64imafdc_zicsr_zifencei_zba_zbb_zbs\nmmu\t\t: sv48\n\n",
+            i, i);
 }
 
 static const struct View {
   const char *name;
   void (*print)(CoreThread *t, CoreThread *of, FILE *f);
 } views[] = {
-    {"maps", view_maps}, {"smaps", view_smaps},   {"cmdline", view_cmdline}, {"environ", view_environ},
-    {"auxv", view_auxv}, {"stat", view_stat},     {"status", view_status},   {"limits", view_limits},
+    {"maps", view_maps},       {"smaps", view_smaps},   {"cmdline", view_cmdline},
+    {"environ", view_environ}, {"auxv", view_auxv},     {"stat", view_stat},
+    {"status", view_status},   {"limits", view_limits},
 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static int make_file(CoreThread *t, CoreThread *of, const struct View *view, int flags) {
   char *text = NULL;
@@ -224,7 +259,8 @@ int os_proc_open(CoreThread *t, const char *path, int flags) {
   if (os_proc_hidden(t, path)) return -ENOENT;
   const char *name = own_file(t, path, &of);
   const struct View cpuinfo = {"cpuinfo", view_cpuinfo};
-  const struct View *view = t->emu->guest->generic_syscalls && !strcmp(path, "/proc/cpuinfo") ? &cpuinfo : NULL;
+  const struct View *view =
+      t->emu->guest->generic_syscalls && !strcmp(path, "/proc/cpuinfo") ? &cpuinfo : NULL;
   for (size_t i = 0; name && i < sizeof views / sizeof *views; i++)
     if (!strcmp(views[i].name, name)) view = &views[i];
   if (view) return (flags & O_ACCMODE) != O_RDONLY ? -EACCES : make_file(t, of, view, flags);

@@ -5,7 +5,8 @@
 
 #include "os/os.h"
 
-/* Blanks around the interpreter and its one optional argument do not count (Linux, fs/binfmt_script.c). */
+/* Blanks around the interpreter and its one optional argument do not count (Linux,
+ * fs/binfmt_script.c). */
 bool os_script_line(const char *path, char *line, size_t size, char **interp, char **arg) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t n = fd < 0 ? -1 : read(fd, line, size - 1);

@@ -1,4 +1,5 @@
-/* The initial stack: strings, then auxv, envp, argv and argc, as the kernel lays them out (Linux, fs/binfmt_elf.c). */
+/* The initial stack: strings, then auxv, envp, argv and argc, as the kernel lays them out (Linux,
+ * fs/binfmt_elf.c). */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,6 @@ static bool push_strings(Emu *emu, uint64_t *sp, const char *const *list, Words6
   return true;
 }
 
-
 uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
   OsProcess *p = os_process(emu);
   uint64_t sp = p->stack_top - 8;
@@ -53,11 +53,25 @@ uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
   sp &= ~15ull;
   ok = ok && push_bytes(emu, &sp, random, sizeof random);
 
-  const uint64_t auxv[][2] = {
-      {AT_HWCAP, emu->guest->hwcap}, {AT_PAGESZ, CORE_PAGE}, {AT_CLKTCK, (uint64_t)sysconf(_SC_CLK_TCK)}, {AT_PHDR, info->phdr}, {AT_PHENT, info->phent},
-      {AT_PHNUM, info->phnum}, {AT_BASE, info->interp_base}, {AT_FLAGS, 0}, {AT_ENTRY, info->entry}, {AT_UID, getuid()}, {AT_EUID, geteuid()},
-      {AT_GID, getgid()}, {AT_EGID, getegid()}, {AT_SECURE, 0}, {AT_RANDOM, sp}, {AT_HWCAP2, 0}, {AT_EXECFN, execfn},
-      {platform ? AT_PLATFORM : AT_IGNORE, platform}, {AT_NULL, 0}};
+  const uint64_t auxv[][2] = {{AT_HWCAP, emu->guest->hwcap},
+                              {AT_PAGESZ, CORE_PAGE},
+                              {AT_CLKTCK, (uint64_t)sysconf(_SC_CLK_TCK)},
+                              {AT_PHDR, info->phdr},
+                              {AT_PHENT, info->phent},
+                              {AT_PHNUM, info->phnum},
+                              {AT_BASE, info->interp_base},
+                              {AT_FLAGS, 0},
+                              {AT_ENTRY, info->entry},
+                              {AT_UID, getuid()},
+                              {AT_EUID, geteuid()},
+                              {AT_GID, getgid()},
+                              {AT_EGID, getegid()},
+                              {AT_SECURE, 0},
+                              {AT_RANDOM, sp},
+                              {AT_HWCAP2, 0},
+                              {AT_EXECFN, execfn},
+                              {platform ? AT_PLATFORM : AT_IGNORE, platform},
+                              {AT_NULL, 0}};
   vec_push(&block, argv.n);
   for (size_t i = 0; i < argv.n; i++) vec_push(&block, argv.at[i]);
   vec_push(&block, 0);

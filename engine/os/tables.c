@@ -1,5 +1,5 @@
-/* The tables for those who ask: rows by number, flag sets, struct layouts, names of errors and signals. The syntax of a row's arguments
- * is parsed once, on first use. */
+/* The tables for those who ask: rows by number, flag sets, struct layouts, names of errors and
+ * signals. The syntax of a row's arguments is parsed once, on first use. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -30,18 +30,23 @@
 #include "os/os.h"
 
 static OsRow rows[] = {
-#define SYSCALL(name, generic, x64, how, classes, ret, args) {#name, generic, x64, how, classes, ret, args, .parsed = false},
+#define SYSCALL(name, generic, x64, how, classes, ret, args)                                       \
+  {#name, generic, x64, how, classes, ret, args, .parsed = false},
 #include "os/syscall.def"
 };
 enum { N_ROWS = sizeof rows / sizeof *rows, MAX_NR = 600 };
 
 static const char *const kind_names[OS_KINDS] = {
-    "none", "int", "uint", "hex", "mode", "sig", "ptr", "fd", "dirfd", "tid", "path", "pathnull", "str", "flags", "enum", "in", "out", "outstr", "outp", "sin",
-    "sout", "inout", "iovi", "iovo", "msghdri", "msghdro", "mmsghdri", "mmsghdro", "sai", "sao", "pollfds", "epollevents", "fdset", "fdpair", "sigset", "sigsetout", "waitstatus",
-    "argv", "envp", "ptrout",
+    "none",    "int",     "uint",     "hex",       "mode",       "sig",   "ptr",     "fd",
+    "dirfd",   "tid",     "path",     "pathnull",  "str",        "flags", "enum",    "in",
+    "out",     "outstr",  "outp",     "sin",       "sout",       "inout", "iovi",    "iovo",
+    "msghdri", "msghdro", "mmsghdri", "mmsghdro",  "sai",        "sao",   "pollfds", "epollevents",
+    "fdset",   "fdpair",  "sigset",   "sigsetout", "waitstatus", "argv",  "envp",    "ptrout",
 };
 
-/* ---- structs ----------------------------------------------------------------------------------------------- */
+/* ---- structs
+ * -----------------------------------------------------------------------------------------------
+ */
 
 typedef struct Struct {
   const char *name;
@@ -50,13 +55,16 @@ typedef struct Struct {
   size_t n;
 } Struct;
 
-#define STRUCT(name, size) static const KitStructField struct_##name[] = {
+#define STRUCT(name, size)                          static const KitStructField struct_##name[] = {
 #define FIELD(name, offset, size, count, kind, set) {#name, offset, size, count, kind, set},
-#define END };
+#define END                                                                                        \
+  }                                                                                                \
+  ;
 #include "os/structs.def"
 
 static const Struct structs[] = {
-#define STRUCT(name, size) {#name, size, struct_##name, sizeof struct_##name / sizeof *struct_##name},
+#define STRUCT(name, size)                                                                         \
+  {#name, size, struct_##name, sizeof struct_##name / sizeof *struct_##name},
 #define FIELD(name, offset, size, count, kind, set)
 #define END
 #include "os/structs.def"
@@ -68,7 +76,8 @@ static const Struct *find_struct(const char *name) {
   return NULL;
 }
 
-const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, size_t *n, size_t *size) {
+const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, size_t *n,
+                                        size_t *size) {
   (void)emu;
   const Struct *s = find_struct(name);
   if (!s) return NULL;
@@ -77,14 +86,17 @@ const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, siz
   return s->fields;
 }
 
-/* ---- flag sets --------------------------------------------------------------------------------------------- */
+/* ---- flag sets
+ * --------------------------------------------------------------------------------------------- */
 
-#define FLAGS(name) static const KitFlag flags_##name[] = {
-#define ENUM(name) static const KitFlag flags_##name[] = {
-#define F(flag) {#flag, flag, flag},
-#define M(flag, mask) {#flag, flag, mask},
+#define FLAGS(name)    static const KitFlag flags_##name[] = {
+#define ENUM(name)     static const KitFlag flags_##name[] = {
+#define F(flag)        {#flag, flag, flag},
+#define M(flag, mask)  {#flag, flag, mask},
 #define V(name, value) {#name, value, value},
-#define END };
+#define END                                                                                        \
+  }                                                                                                \
+  ;
 #include "os/flags.def"
 
 static const struct FlagSet {
@@ -94,7 +106,7 @@ static const struct FlagSet {
   bool is_enum;
 } flag_sets[] = {
 #define FLAGS(name) {#name, flags_##name, sizeof flags_##name / sizeof(KitFlag), false},
-#define ENUM(name) {#name, flags_##name, sizeof flags_##name / sizeof(KitFlag), true},
+#define ENUM(name)  {#name, flags_##name, sizeof flags_##name / sizeof(KitFlag), true},
 #define F(flag)
 #define M(flag, mask)
 #define V(name, value)
@@ -113,7 +125,9 @@ const KitFlag *kit_flag_set(const KitEmu *emu, const char *set, size_t *n, bool 
   return NULL;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static char *intern(const char *from, size_t n) { /* lives as long as the process: once per row */
   char *s = xmalloc(n + 1);
@@ -124,12 +138,15 @@ static char *intern(const char *from, size_t n) { /* lives as long as the proces
 
 /* One argument, "name:kind[=set][/len]". */
 static void parse_arg(OsRow *row, int i, const char *spec, size_t len) {
-  const char *end = spec + len, *colon = memchr(spec, ':', len), *slash = memchr(spec, '/', len), *eq = memchr(spec, '=', len);
+  const char *end = spec + len, *colon = memchr(spec, ':', len), *slash = memchr(spec, '/', len),
+             *eq = memchr(spec, '=', len);
   const char *kind_end = eq ? eq : slash ? slash : end;
   KitArgInfo *info = &row->info.args[i];
   info->name = intern(spec, (size_t)(colon - spec));
   for (uint8_t k = 0; k < OS_KINDS; k++)
-    if (strlen(kind_names[k]) == (size_t)(kind_end - colon - 1) && !memcmp(kind_names[k], colon + 1, strlen(kind_names[k]))) row->arg[i].kind = k;
+    if (strlen(kind_names[k]) == (size_t)(kind_end - colon - 1) &&
+        !memcmp(kind_names[k], colon + 1, strlen(kind_names[k])))
+      row->arg[i].kind = k;
   info->kind = kind_names[row->arg[i].kind];
   if (eq) {
     char *set = intern(eq + 1, (size_t)((slash ? slash : end) - eq - 1));
@@ -156,7 +173,9 @@ static void parse(OsRow *row) {
   row->parsed = true;
 }
 
-static int row_nr(const Emu *emu, const OsRow *row) { return emu->guest->generic_syscalls ? row->nr_generic : row->nr_x64; }
+static int row_nr(const Emu *emu, const OsRow *row) {
+  return emu->guest->generic_syscalls ? row->nr_generic : row->nr_x64;
+}
 
 OsRow *os_row(const Emu *emu, int nr) {
   static OsRow *by_nr[2][MAX_NR];
@@ -187,7 +206,9 @@ int kit_syscall_find(const KitEmu *emu, const char *name) {
   return -1;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------------- */
+/* ---- names
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 const char *kit_errno_name(int err) {
   const char *name = strerrorname_np(err);
@@ -200,9 +221,11 @@ const char *kit_errno_text(int err) {
 }
 
 const char *kit_signal_name(int signo) {
-  static const char *const names[] = {"SIG0", "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
-      "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG",
-      "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"};
+  static const char *const names[] = {
+      "SIG0",      "SIGHUP",  "SIGINT",    "SIGQUIT", "SIGILL",   "SIGTRAP", "SIGABRT", "SIGBUS",
+      "SIGFPE",    "SIGKILL", "SIGUSR1",   "SIGSEGV", "SIGUSR2",  "SIGPIPE", "SIGALRM", "SIGTERM",
+      "SIGSTKFLT", "SIGCHLD", "SIGCONT",   "SIGSTOP", "SIGTSTP",  "SIGTTIN", "SIGTTOU", "SIGURG",
+      "SIGXCPU",   "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO",   "SIGPWR",  "SIGSYS"};
   static __thread char rt[24];
   if (signo >= 0 && signo < 32) return names[signo];
   if (signo == 32) return "SIGRTMIN";

@@ -1,7 +1,9 @@
-/* Hostile programs for the loader: headers of a real ELF file are changed at random, then the file is opened and closed. Nothing may crash
- * the engine; build with MODE=asan. The same seed makes the same files, so a failure repeats.
+/* Hostile programs for the loader: headers of a real ELF file are changed at random, then the file
+ * is opened and closed. Nothing may crash the engine; build with MODE=asan. The same seed makes the
+ * same files, so a failure repeats.
  *
- *   loader_fuzz SEED-FILE ROUNDS [SEED]        prints how many files were refused, by code, and how many were loaded
+ *   loader_fuzz SEED-FILE ROUNDS [SEED]        prints how many files were refused, by code, and how
+ * many were loaded
  *
  * Without a main of its own (-DFUZZ_LIBRARY) it is a libFuzzer target over whole files. */
 #include <elf.h>
@@ -49,8 +51,26 @@ static uint64_t next(void) { /* xorshift64 */
 
 /* Values at which arithmetic on sizes and addresses goes wrong. */
 static uint64_t nasty(uint64_t old) {
-  static const uint64_t edges[] = {0, 1, 7, 4095, 4096, 4097, 0xffff, 0x10000, 1u << 20, 0x7fffffff, 0x80000000, 0xffffffff, 1ull << 45, (1ull << 46) - 4096, 1ull << 46,
-                                   1ull << 47, INT64_MAX, 1ull << 63, UINT64_MAX - 4095, UINT64_MAX};
+  static const uint64_t edges[] = {0,
+                                   1,
+                                   7,
+                                   4095,
+                                   4096,
+                                   4097,
+                                   0xffff,
+                                   0x10000,
+                                   1u << 20,
+                                   0x7fffffff,
+                                   0x80000000,
+                                   0xffffffff,
+                                   1ull << 45,
+                                   (1ull << 46) - 4096,
+                                   1ull << 46,
+                                   1ull << 47,
+                                   INT64_MAX,
+                                   1ull << 63,
+                                   UINT64_MAX - 4095,
+                                   UINT64_MAX};
   switch (next() % 5) {
   case 0: return next();
   case 1: return old + next() % 17 - 8;
@@ -69,8 +89,11 @@ static void change_word(uint8_t *at, size_t width) {
 
 static void change(uint8_t *data, size_t size) {
   Elf64_Ehdr *eh = (Elf64_Ehdr *)(void *)data;
-  static const uint8_t eh_fields[][2] = {{4, 1}, {5, 1}, {16, 2}, {18, 2}, {24, 8}, {32, 8}, {40, 8}, {48, 4}, {52, 2}, {54, 2}, {56, 2}, {58, 2}, {60, 2}, {62, 2}};
-  static const uint8_t ph_fields[][2] = {{0, 4}, {4, 4}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}};
+  static const uint8_t eh_fields[][2] = {{4, 1},  {5, 1},  {16, 2}, {18, 2}, {24, 8},
+                                         {32, 8}, {40, 8}, {48, 4}, {52, 2}, {54, 2},
+                                         {56, 2}, {58, 2}, {60, 2}, {62, 2}};
+  static const uint8_t ph_fields[][2] = {{0, 4},  {4, 4},  {8, 8},  {16, 8},
+                                         {24, 8}, {32, 8}, {40, 8}, {48, 8}};
   size_t phoff = eh->e_phoff, phnum = eh->e_phnum;
   for (uint64_t n = 1 + next() % 4; n--;) {
     if (next() % 4 == 0) {

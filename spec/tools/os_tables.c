@@ -1,5 +1,5 @@
-/* Prints what flags.def and structs.def say, and, of structs, what this architecture's headers say. Built for the host and for each guest: the
- * values must agree. */
+/* Prints what flags.def and structs.def say, and, of structs, what this architecture's headers say.
+ * Built for the host and for each guest: the values must agree. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -34,7 +34,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-typedef struct { uint32_t value; } T_u32;
+typedef struct {
+  uint32_t value;
+} T_u32;
 typedef struct stat T_stat;
 typedef struct statx T_statx;
 typedef struct statfs T_statfs;
@@ -54,7 +56,9 @@ typedef struct sigevent T_sigevent;
 typedef struct epoll_event T_epoll_event;
 typedef struct open_how T_open_how;
 typedef struct mq_attr T_mq_attr;
-typedef struct { int64_t tv_sec, tv_nsec, rest[2]; } T_timespec2; /* two of them, with the same names */
+typedef struct {
+  int64_t tv_sec, tv_nsec, rest[2];
+} T_timespec2; /* two of them, with the same names */
 #undef sa_handler
 typedef struct { /* the kernel's, generic */
   uint64_t sa_handler, sa_flags, sa_mask;
@@ -66,8 +70,9 @@ typedef struct { /* the kernel's, generic */
 static void flags(void) {
 #define FLAGS(name) puts("flags " #name);
 #define ENUM(name)  puts("enum " #name);
-#define F(name)       printf("  %s %#llx\n", #name, (unsigned long long)name);
-#define M(name, mask) printf("  %s %#llx %#llx\n", #name, (unsigned long long)name, (unsigned long long)(mask));
+#define F(name)     printf("  %s %#llx\n", #name, (unsigned long long)name);
+#define M(name, mask)                                                                              \
+  printf("  %s %#llx %#llx\n", #name, (unsigned long long)name, (unsigned long long)(mask));
 #define V(name, value) printf("  %s %#llx\n", #name, (unsigned long long)(value));
 #define END
 #include "os/flags.def"
@@ -77,20 +82,28 @@ static int wrong;
 
 static void judge(const char *type, const char *field, size_t said, size_t is) {
   if (said == is) return;
-  printf("%s%s%s: %zu in the table, %zu in the headers\n", type, field[0] ? "." : "", field, said, is);
+  printf("%s%s%s: %zu in the table, %zu in the headers\n", type, field[0] ? "." : "", field, said,
+         is);
   wrong = 1;
 }
 
 static void structs(void) {
-#define STRUCT(name, size) { typedef T_##name T; const char *type = #name; judge(type, "", size, sizeof(T));
-#define FIELD(name, offset, size, count, kind, set) if (strcmp(type, "timespec2")) judge(type, #name, offset, FIELD_OFFSET(name));
+#define STRUCT(name, size)                                                                         \
+  {                                                                                                \
+    typedef T_##name T;                                                                            \
+    const char *type = #name;                                                                      \
+    judge(type, "", size, sizeof(T));
+#define FIELD(name, offset, size, count, kind, set)                                                \
+  if (strcmp(type, "timespec2")) judge(type, #name, offset, FIELD_OFFSET(name));
 #define FIELD_OFFSET(name) offsetof(T, name)
-#define END }
+#define END                }
 #include "os/structs.def"
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1 && !strcmp(argv[1], "structs")) structs();
-  else flags();
+  if (argc > 1 && !strcmp(argv[1], "structs"))
+    structs();
+  else
+    flags();
   return wrong;
 }
