@@ -227,6 +227,13 @@ static void take_signal(CoreThread *t, int signo, siginfo_t *info, void *context
   core_interrupt(t);
 }
 
+/* Handlers of the CPU's signals block nothing, as they may be left by a jump. When one returns all
+ * the same, another signal may have come meanwhile: it must still be the last. */
+static void still_pending(CoreThread *t, void *context) {
+  os_block_all(NULL);
+  if (t && os_thread(t) && os_thread(t)->pending) block_on_return(context, host_mask(~0ull));
+}
+
 static bool is_interrupt(int signo, const siginfo_t *info) {
   return signo == SIGINT && owner && owner->catch_interrupts &&
          (info->si_code == SI_KERNEL || (info->si_code == SI_USER && info->si_pid != getpid()));
@@ -244,6 +251,7 @@ static void on_signal(int signo, siginfo_t *info, void *context) {
   } else {
     take_signal(t, signo, info, context);
   }
+  if (BIT(signo) & SYNCHRONOUS) still_pending(t, context);
   errno = saved_errno;
 }
 
