@@ -27,7 +27,7 @@ static int child_mode(const char *mode, int argc, char **argv) {
     CHECK(sigismember(&pending, SIGUSR2));
     sigaction(SIGHUP, NULL, &sa);
     CHECK(sa.sa_handler == SIG_IGN);
-    sigaction(SIGFPE, NULL, &sa);
+    sigaction(SIGTRAP, NULL, &sa);
     CHECK(sa.sa_handler == SIG_IGN);
     sigaction(SIGUSR1, NULL, &sa);
     CHECK(sa.sa_handler == SIG_DFL);
@@ -71,7 +71,7 @@ static void inheritance(void) {
     char number[16];
     sigset_t set;
     signal(SIGHUP, SIG_IGN);
-    signal(SIGFPE, SIG_IGN);
+    signal(SIGTRAP, SIG_IGN);
     signal(SIGUSR1, noop);
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
