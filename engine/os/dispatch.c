@@ -70,6 +70,19 @@ static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   return err;
 }
 
+/* Descriptors that are sent to another process: not the engine's. */
+static int check_rights(CoreThread *t, struct msghdr *m) {
+  for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
+      continue;
+    const int *fds = (const int *)(void *)CMSG_DATA(c);
+    const char *end = (const char *)m->msg_control + m->msg_controllen;
+    for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / 4 && (const char *)&fds[i + 1] <= end; i++)
+      if (os_is_engine_fd(t->emu, fds[i])) return -EBADF;
+  }
+  return 0;
+}
+
 static int check_msghdr(CoreThread *t, uint64_t va, bool write) {
   int err =
       write ? check_out(t, va, sizeof(struct msghdr)) : check_in(t, va, sizeof(struct msghdr));
@@ -80,18 +93,21 @@ static int check_msghdr(CoreThread *t, uint64_t va, bool write) {
     err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_name, m->msg_namelen);
   if (!err)
     err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_control, m->msg_controllen);
+  if (!err && !write && m->msg_control) err = check_rights(t, (struct msghdr *)(uintptr_t)va);
   return err;
 }
 
-static int check_messages(CoreThread *t, uint64_t va, uint64_t n, bool write) {
-  int err = 0;
-  if (n > MAX_IOV) n = MAX_IOV; /* as many as the kernel looks at (UIO_MAXIOV) */
-  for (uint64_t i = 0; i < n && !err; i++) {
-    err = check_out(t, va + i * sizeof(struct mmsghdr), sizeof(struct mmsghdr));
+/* *n ends before the first message that cannot be used, as the kernel does. */
+static int check_messages(CoreThread *t, uint64_t va, uint64_t *n, bool write) {
+  *n = (uint32_t)*n;
+  if (*n > MAX_IOV) *n = MAX_IOV; /* as many as the kernel looks at (UIO_MAXIOV) */
+  for (uint64_t i = 0; i < *n; i++) {
+    int err = check_out(t, va + i * sizeof(struct mmsghdr), sizeof(struct mmsghdr));
     if (!err) err = check_msghdr(t, va + i * sizeof(struct mmsghdr), write);
-    if (err && i) return 0; /* the kernel ends before it */
+    if (err && !i) return err;
+    if (err) *n = i;
   }
-  return err;
+  return 0;
 }
 
 /* Length of a buffer argument; what the kernel would refuse anyway is left to it. */
@@ -149,8 +165,8 @@ static int check_arg(CoreThread *t, const OsRow *row, int i, uint64_t h[6], cons
   case OSK_iovo: return check_iov(t, v, a[row->arg[i].len], true);
   case OSK_msghdri: return check_msghdr(t, v, false);
   case OSK_msghdro: return check_msghdr(t, v, true);
-  case OSK_mmsghdri: return check_messages(t, v, (uint32_t)a[row->arg[i].len], false);
-  case OSK_mmsghdro: return check_messages(t, v, (uint32_t)a[row->arg[i].len], true);
+  case OSK_mmsghdri: return check_messages(t, v, &h[row->arg[i].len], false);
+  case OSK_mmsghdro: return check_messages(t, v, &h[row->arg[i].len], true);
   case OSK_ptr: return v >= CORE_LINE ? -EFAULT : 0;
   case OSK_ptrout: return v ? check_out(t, v, 1) : 0;
   default: return 0;

@@ -82,7 +82,8 @@ static int64_t open_at(CoreThread *t, uint64_t dirfd, uint64_t path_va, uint64_t
   const char *host = os_host_path(t->emu, path, buf, sizeof buf);
   long args[6] = {(long)dirfd, (long)(uintptr_t)host, (long)flags, (long)mode};
   struct stat st;
-  bool fifo = !stat(host, &st) && S_ISFIFO(st.st_mode); /* opening waits for the other end */
+  bool fifo = !fstatat((int)dirfd, host, &st, 0) &&
+              S_ISFIFO(st.st_mode); /* opening waits for the other end */
   return within_limit(t, fifo ? os_blocking(t, SYS_openat, args)
                               : os_raw(SYS_openat, args[0], args[1], args[2], args[3], 0, 0));
 }
@@ -274,6 +275,8 @@ int64_t os_dup2(CoreThread *t, uint64_t a[6]) {
 int64_t os_fcntl(CoreThread *t, uint64_t a[6]) {
   int cmd = (int)a[1];
   if (os_is_engine_fd(t->emu, (int)a[0])) return -EBADF;
+  bool dup = cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC;
+  if (dup && (uint32_t)a[2] >= os_process(t->emu)->nofile.rlim_cur) return -EINVAL;
   bool lock = cmd == F_GETLK || cmd == F_SETLK || cmd == F_SETLKW || cmd == F_OFD_GETLK ||
               cmd == F_OFD_SETLK || cmd == F_OFD_SETLKW;
   if (lock) {
@@ -287,7 +290,7 @@ int64_t os_fcntl(CoreThread *t, uint64_t a[6]) {
   int64_t r = cmd == F_SETLKW || cmd == F_OFD_SETLKW
                   ? os_blocking(t, SYS_fcntl, args)
                   : os_raw(SYS_fcntl, args[0], args[1], args[2], 0, 0, 0);
-  return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? within_limit(t, r) : r;
+  return dup ? within_limit(t, r) : r;
 }
 
 /* The argument of an ioctl is a pointer to _IOC_SIZE bytes for the new style of numbers; terminals
