@@ -109,6 +109,7 @@ M.runs = {
    qemu = "qemu-user 7.2 keeps the CPU's own signals, sent by kill, differently"},
   {name = "sig_alt", stable = false, tags = tags "signals fork",
    qemu = "qemu-user 7.2 does not know SS_AUTODISARM"},
+  {name = "sig_cancel", stable = false, tags = tags "signals threads time"},
   {name = "sig_storm", stable = false, tags = tags "signals threads fork time"},
   {name = "sig_storm", args = {"20"}, stable = false, tags = tags "signals threads fork time slow"},
   {name = "proc_clone", stable = false, tags = tags "fork signals",
