@@ -1,10 +1,6 @@
-/* The ELF loader: static, static-pie, and dynamic programs with their interpreter.
- *
- * Nothing in the file is trusted: each header field is checked before use, and all mapping goes
- * through core_mmap, which keeps the guest out of the engine's half of the address space. */
-#include <elf.h>
+/* Loading a program: finding it, its script's interpreter and its dynamic loader; its stack; its
+ * first thread. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,236 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/os.h"
+#include "os/elf.h"
 
-#define MAX_PHDRS        256
 #define MAX_SCRIPT_DEPTH 5
 #define DEFAULT_STACK    (8ull << 20)
+#define MIN_STACK        (256ull << 10) /* for arguments and environment */
 #define MAX_STACK        (1ull << 30)
-
-typedef struct ElfFile {
-  const char *name; /* for messages */
-  int fd;
-  uint64_t size;
-  Elf64_Ehdr eh;
-  Elf64_Phdr ph[MAX_PHDRS];
-} ElfFile;
-
-typedef struct Loaded {
-  uint64_t bias, entry, phdr, end; /* end: of the highest segment */
-  bool has_exec;
-} Loaded;
-
-/* ---- reading headers
- * ---------------------------------------------------------------------------------------- */
-
-static bool read_at(int fd, void *buf, uint64_t n, uint64_t off) {
-  return off <= INT64_MAX && pread(fd, buf, n, (off_t)off) == (ssize_t)n;
-}
-
-static KitStatus bad(Emu *emu, const ElfFile *f, const char *what) {
-  return core_fail(emu, KIT_E_BAD_ELF, "%s: damaged ELF file: %s", f->name, what);
-}
-
-static const char *machine_name(uint16_t m) {
-  switch (m) {
-  case EM_X86_64: return "x86-64";
-  case EM_386: return "i386";
-  case EM_AARCH64: return "aarch64";
-  case EM_ARM: return "arm";
-  case EM_RISCV: return "riscv";
-  case EM_PPC64: return "ppc64";
-  case EM_S390: return "s390x";
-  default: return "an unknown architecture";
-  }
-}
-
-static KitStatus open_elf(Emu *emu, ElfFile *f, const char *path, const char *shown) {
-  struct stat st;
-  f->name = shown;
-  f->fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (f->fd < 0)
-    return core_fail(emu, errno == ENOENT || errno == ENOTDIR ? KIT_E_NOT_FOUND : KIT_E_ACCESS,
-                     "%s: %s", shown, strerror(errno));
-  if (fstat(f->fd, &st) || !S_ISREG(st.st_mode))
-    return core_fail(emu, KIT_E_ACCESS, "%s: not a regular file", shown);
-  if (access(path, X_OK))
-    return core_fail(emu, KIT_E_ACCESS, "%s: not executable (chmod +x it)", shown);
-  f->size = (uint64_t)st.st_size;
-  if (!read_at(f->fd, &f->eh, sizeof f->eh, 0) || memcmp(f->eh.e_ident, ELFMAG, SELFMAG))
-    return core_fail(emu, KIT_E_NOT_ELF, "%s: not an ELF program", shown);
-  if (f->eh.e_ident[EI_CLASS] != ELFCLASS64 || f->eh.e_ident[EI_DATA] != ELFDATA2LSB)
-    return core_fail(emu, KIT_E_ARCH, "%s: a %s program; kitlua runs 64-bit little-endian ones",
-                     shown, f->eh.e_ident[EI_CLASS] == ELFCLASS32 ? "32-bit" : "big-endian");
-  return KIT_OK;
-}
-
-static KitStatus read_phdrs(Emu *emu, ElfFile *f) {
-  const Elf64_Ehdr *eh = &f->eh;
-  if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
-    return core_fail(emu, KIT_E_NOT_ELF, "%s: an ELF file, but no program (%s)", f->name,
-                     eh->e_type == ET_REL ? "an object file: link it"
-                                          : "neither executable nor shared object");
-  if (eh->e_phentsize != sizeof(Elf64_Phdr)) return bad(emu, f, "program header size");
-  if (!eh->e_phnum || eh->e_phnum > MAX_PHDRS) return bad(emu, f, "number of program headers");
-  if (!read_at(f->fd, f->ph, sizeof(Elf64_Phdr) * eh->e_phnum, eh->e_phoff))
-    return bad(emu, f, "program headers lie outside of the file");
-  for (int i = 0; i < eh->e_phnum; i++) {
-    const Elf64_Phdr *p = &f->ph[i];
-    if (p->p_type != PT_LOAD) continue;
-    if (p->p_filesz > p->p_memsz) return bad(emu, f, "segment larger in the file than in memory");
-    if (p->p_offset > f->size || p->p_filesz > f->size - p->p_offset)
-      return bad(emu, f, "segment outside of the file (truncated?)");
-    if (p->p_memsz > CORE_LINE || p->p_vaddr > CORE_LINE - p->p_memsz)
-      return bad(emu, f, "segment address out of range");
-    if ((p->p_vaddr - p->p_offset) % CORE_PAGE) return bad(emu, f, "segment alignment");
-  }
-  return KIT_OK;
-}
-
-/* ---- mapping
- * ----------------------------------------------------------------------------------------------------
- */
-
-static uint64_t down(uint64_t n) { return n & ~(CORE_PAGE - 1); }
-static uint64_t up(uint64_t n) { return down(n + CORE_PAGE - 1); }
-
-static KitStatus span(Emu *emu, const ElfFile *f, uint64_t *low, uint64_t *high) {
-  *low = UINT64_MAX;
-  *high = 0;
-  for (int i = 0; i < f->eh.e_phnum; i++) {
-    const Elf64_Phdr *p = &f->ph[i];
-    if (p->p_type != PT_LOAD || !p->p_memsz) continue;
-    if (down(p->p_vaddr) < *low) *low = down(p->p_vaddr);
-    if (up(p->p_vaddr + p->p_memsz) > *high) *high = up(p->p_vaddr + p->p_memsz);
-  }
-  return *high ? KIT_OK : bad(emu, f, "nothing to load");
-}
-
-static KitStatus map_segment(Emu *emu, const ElfFile *f, const Elf64_Phdr *p, uint64_t bias,
-                             const char *name) {
-  int prot = (p->p_flags & PF_R ? PROT_READ : 0) | (p->p_flags & PF_W ? PROT_WRITE : 0) |
-             (p->p_flags & PF_X ? PROT_EXEC : 0);
-  uint64_t va = bias + p->p_vaddr, start = down(va), file_end = va + p->p_filesz,
-           end = va + p->p_memsz;
-  if (p->p_filesz) {
-    int64_t r = core_mmap(emu, NULL, start, file_end - start, prot, MAP_PRIVATE | MAP_FIXED, f->fd,
-                          down(p->p_offset), name);
-    if (r < 0)
-      return core_fail(emu, KIT_E_MEMORY, "%s: cannot map it at 0x%llx: %s", f->name,
-                       (unsigned long long)start, strerror((int)-r));
-  }
-  if (end > file_end && prot & PROT_WRITE && p->p_filesz &&
-      file_end % CORE_PAGE) { /* to the page's end: ld.so uses what is behind its data */
-    uint64_t n = up(file_end) - file_end;
-    char zeros[CORE_PAGE] = {0};
-    if (core_poke(emu, file_end, zeros, n)) return bad(emu, f, "segment cannot be cleared");
-  }
-  uint64_t bss = p->p_filesz ? up(file_end) : start;
-  if (end > bss) {
-    int64_t r = core_mmap(emu, NULL, bss, end - bss, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-                          -1, 0, "");
-    if (r < 0)
-      return core_fail(emu, KIT_E_MEMORY, "%s: no memory for %llu bytes of data at 0x%llx: %s",
-                       f->name, (unsigned long long)(end - bss), (unsigned long long)bss,
-                       strerror((int)-r));
-  }
-  return KIT_OK;
-}
-
-/* The largest alignment that a segment asks for; as in the kernel, only powers of two count. */
-static uint64_t alignment(const ElfFile *f) {
-  uint64_t most = CORE_PAGE;
-  for (int i = 0; i < f->eh.e_phnum; i++) {
-    uint64_t a = f->ph[i].p_align;
-    if (f->ph[i].p_type == PT_LOAD && a > most && !(a & (a - 1)) && a < 1ull << 32) most = a;
-  }
-  return most;
-}
-
-/* A free range in the mmap area, where the kernel puts the interpreter: behind the program it would
- * be in the heap's way. */
-static uint64_t free_range(Emu *emu, uint64_t len) {
-  int64_t va = core_mmap(emu, NULL, 0, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                         -1, 0, "");
-  if (va > 0) core_munmap(emu, NULL, (uint64_t)va, len);
-  return va > 0 ? (uint64_t)va : 0;
-}
-
-static KitStatus place(Emu *emu, const ElfFile *f, uint64_t low, uint64_t high, bool is_interp,
-                       uint64_t *bias) {
-  *bias = 0;
-  if (f->eh.e_type == ET_EXEC) {
-    if (low < CORE_LOW) return bad(emu, f, "fixed address too low (below 0x10000)");
-    return KIT_OK;
-  }
-  uint64_t align = alignment(f), len = high - low + align - CORE_PAGE;
-  uint64_t base =
-      is_interp ? free_range(emu, len) : core_place(emu, len, !emu->guest->generic_syscalls);
-  if (!base)
-    return core_fail(emu, KIT_E_MEMORY, "%s: no address range of %llu bytes for it", f->name,
-                     (unsigned long long)(high - low));
-  *bias = ((base - low) + align - 1) & ~(align - 1);
-  return KIT_OK;
-}
-
-static KitStatus map_elf(Emu *emu, const ElfFile *f, const char *path, const char *host_path,
-                         bool is_interp, Loaded *out) {
-  uint64_t low, high;
-  KitStatus st = span(emu, f, &low, &high);
-  if (!st) st = place(emu, f, low, high, is_interp, &out->bias);
-  for (int i = 0; !st && i < f->eh.e_phnum; i++) {
-    const Elf64_Phdr *p = &f->ph[i];
-    if (p->p_type == PT_LOAD && p->p_memsz) st = map_segment(emu, f, p, out->bias, host_path);
-    if (p->p_type == PT_LOAD && p->p_flags & PF_X) out->has_exec = true;
-    if (p->p_type == PT_LOAD && f->eh.e_phoff >= p->p_offset &&
-        f->eh.e_phoff - p->p_offset < p->p_filesz)
-      out->phdr = out->bias + p->p_vaddr + (f->eh.e_phoff - p->p_offset);
-  }
-  if (st) return st;
-  if (!out->has_exec) return bad(emu, f, "no executable segment");
-  out->entry = out->bias + f->eh.e_entry;
-  out->end = out->bias + high;
-  os_image_add(emu, path, host_path, out->bias + low, out->bias + high, out->bias);
-  return KIT_OK;
-}
-
-/* ---- the interpreter (dynamic loader)
- * ------------------------------------------------------------------------------- */
-
-static KitStatus find_interp(Emu *emu, const ElfFile *f, char *out, size_t size, bool *found) {
-  *found = false;
-  for (int i = 0; i < f->eh.e_phnum; i++) {
-    const Elf64_Phdr *p = &f->ph[i];
-    if (p->p_type != PT_INTERP) continue;
-    if (*found) return bad(emu, f, "two interpreters");
-    if (!p->p_filesz || p->p_filesz > size || !read_at(f->fd, out, p->p_filesz, p->p_offset))
-      return bad(emu, f, "interpreter name");
-    if (out[p->p_filesz - 1]) return bad(emu, f, "interpreter name is not terminated");
-    *found = true;
-  }
-  return KIT_OK;
-}
-
-static KitStatus load_interp(Emu *emu, const ElfFile *program, const char *interp, Loaded *out) {
-  char buf[PATH_MAX];
-  const char *path = os_host_path(emu, interp, buf, sizeof buf);
-  ElfFile f = {.fd = -1};
-  KitStatus st = open_elf(emu, &f, path, interp);
-  if (st == KIT_E_NOT_FOUND)
-    st = core_fail(emu, KIT_E_NO_LOADER,
-                   "%s: its loader %s is not in %s (install %s's libraries, or name their folder "
-                   "with --sysroot)",
-                   program->name, interp, emu->sysroot ? emu->sysroot : "/", emu->guest->name);
-  if (!st && f.eh.e_machine != program->eh.e_machine)
-    st = core_fail(emu, KIT_E_NO_LOADER,
-                   "%s: its loader %s is for %s, not for %s (name the right folder with --sysroot)",
-                   program->name, path, machine_name(f.eh.e_machine), emu->guest->name);
-  if (!st) st = read_phdrs(emu, &f);
-  if (!st) st = map_elf(emu, &f, interp, path, true, out);
-  if (f.fd >= 0) close(f.fd);
-  return st;
-}
 
 /* ---- finding the program
  * ---------------------------------------------------------------------------------------------- */
@@ -278,39 +50,6 @@ static KitStatus find_program(Emu *emu, const char *name, char *out, size_t size
                    "%s: not found in PATH (write ./%s for one in this folder)", name, name);
 }
 
-uint16_t os_elf_machine(const char *path) {
-  Elf64_Ehdr eh;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  bool ok = read_at(fd, &eh, sizeof eh, 0) && !memcmp(eh.e_ident, ELFMAG, SELFMAG) &&
-            eh.e_ident[EI_CLASS] == ELFCLASS64 && eh.e_ident[EI_DATA] == ELFDATA2LSB;
-  close(fd);
-  return ok ? eh.e_machine : 0;
-}
-
-/* A "#!" line: interpreter and its one optional argument, in place. False: not a script. */
-static bool script_line(const char *path, char *line, size_t size, char **interp, char **arg) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? -1 : read(fd, line, size - 1);
-  if (fd >= 0) close(fd);
-  if (n < 3 || line[0] != '#' || line[1] != '!') return false;
-  line[n] = 0;
-  line[strcspn(line, "\n")] = 0;
-  char *p = line + 2 + strspn(line + 2, " \t");
-  *interp = p;
-  p += strcspn(p, " \t");
-  *arg = NULL;
-  if (*p) {
-    *p++ = 0;
-    p += strspn(p, " \t");
-    for (size_t end = strlen(p);
-         end && (p[end - 1] == ' ' || p[end - 1] == '\t' || p[end - 1] == '\r'); end--)
-      p[end - 1] = 0;
-    if (*p) *arg = p;
-  }
-  return **interp != 0;
-}
-
 typedef VEC(char *) Words;
 
 static void free_words(Words *w) {
@@ -321,7 +60,7 @@ static void free_words(Words *w) {
 /* Replaces a script by its interpreter: [interp, arg, path, rest of argv]. */
 static KitStatus resolve_scripts(Emu *emu, Words *argv, char *path, size_t size) {
   char line[512], *interp, *arg;
-  for (int depth = 0; script_line(path, line, sizeof line, &interp, &arg); depth++) {
+  for (int depth = 0; os_script_line(path, line, sizeof line, &interp, &arg); depth++) {
     if (access(path, X_OK))
       return core_fail(emu, KIT_E_ACCESS, "%s: not executable (chmod +x it)", path);
     if (depth == MAX_SCRIPT_DEPTH)
@@ -357,9 +96,10 @@ static void name_thread(OsProcess *p, const char *file) {
 
 static KitStatus make_stack(Emu *emu) {
   OsProcess *p = os_process(emu);
-  uint64_t size = p->stack.rlim_cur == RLIM_INFINITY ? DEFAULT_STACK : up(p->stack.rlim_cur);
-  if (size < 64 * CORE_PAGE) size = 64 * CORE_PAGE;
+  uint64_t size = p->stack.rlim_cur == RLIM_INFINITY ? DEFAULT_STACK : p->stack.rlim_cur;
+  if (size < MIN_STACK) size = MIN_STACK;
   if (size > MAX_STACK) size = MAX_STACK;
+  size = (size + CORE_PAGE - 1) & ~(CORE_PAGE - 1);
   p->stack_top = CORE_LINE - (1ull << 32);
   int64_t r = core_mmap(emu, NULL, p->stack_top - size, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE | MAP_STACK, -1, 0,
@@ -383,25 +123,25 @@ static KitStatus make_trampoline(Emu *emu) {
 
 static KitStatus load_program(Emu *emu, const Words *argv, const char *path, const char *execfn,
                               const char *const *envp) {
-  ElfFile f = {.fd = -1};
-  Loaded prog = {0}, interp = {0};
+  OsElf f = {.fd = -1};
+  OsLoaded prog = {0}, interp = {0};
   char interp_name[PATH_MAX];
   bool dynamic = false;
-  KitStatus st = open_elf(emu, &f, path, path);
+  KitStatus st = os_elf_open(emu, &f, path, path);
   if (!st) {
     emu->guest = guest_for_machine(f.eh.e_machine);
     if (!emu->guest)
       st = core_fail(emu, KIT_E_ARCH, "%s: a program for %s, for which kitlua has no guest yet",
-                     path, machine_name(f.eh.e_machine));
+                     path, os_elf_machine_name(f.eh.e_machine));
   }
   if (!st && !emu->sysroot && emu->guest->sysroot) emu->sysroot = xstrdup(emu->guest->sysroot);
   emu->exe_path = realpath(path, NULL);
   const char *shown = emu->exe_path ? emu->exe_path : path;
-  if (!st) st = read_phdrs(emu, &f);
-  if (!st) st = find_interp(emu, &f, interp_name, sizeof interp_name, &dynamic);
-  if (!st) st = map_elf(emu, &f, shown, shown, false, &prog);
+  if (!st) st = os_elf_headers(emu, &f);
+  if (!st) st = os_elf_interp(emu, &f, interp_name, sizeof interp_name, &dynamic);
+  if (!st) st = os_elf_map(emu, &f, shown, shown, false, &prog);
   if (!st) core_set_brk(emu, prog.end);
-  if (!st && dynamic) st = load_interp(emu, &f, interp_name, &interp);
+  if (!st && dynamic) st = os_elf_load_interp(emu, &f, interp_name, &interp);
   if (!st) st = make_stack(emu);
   if (!st) st = make_trampoline(emu);
   if (f.fd >= 0) close(f.fd);
