@@ -122,13 +122,16 @@ static bool is_kitlua(const char *path) {
   return !strcmp(base ? base + 1 : path, "kitlua") && !access(path, X_OK);
 }
 
-/* The kitlua command: ourselves, if we are it; what the variable KITLUA names; the one beside
- * kit.so; the one in PATH. */
-static bool find_kitlua(char *out, size_t size) {
+/* The kitlua command: as the options have it; ourselves, if we are it; what the variable KITLUA
+ * names; the one beside kit.so; the one in PATH. */
+static bool find_kitlua(const Emu *emu, char *out, size_t size) {
   Dl_info here;
+  const char *const *given = emu->opt.reexec;
+  if (given && given[0] && strcmp(given[0], "/proc/self/exe"))
+    return snprintf(out, size, "%s", given[0]) < (int)size;
   ssize_t n = readlink("/proc/self/exe", out, size - 1);
   out[n < 0 ? 0 : n] = 0;
-  if (is_kitlua(out)) return true;
+  if (is_kitlua(out) || (given && given[0])) return true;
   const char *named = getenv("KITLUA"), *path = getenv("PATH");
   if (named) return snprintf(out, size, "%s", named) < (int)size;
   if (dladdr(&os_linux, &here) && here.dli_fname && strrchr(here.dli_fname, '/')) {
@@ -150,7 +153,7 @@ static void add(Strings *s, const char *word) { vec_push(s, xstrdup(word)); }
 /* kitlua [options] [script and its options] -- path args: as opt.reexec says, argv[0] kept apart.
  */
 static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
-  if (!find_kitlua(kitlua, size)) return false;
+  if (!find_kitlua(emu, kitlua, size)) return false;
   Strings w = {0};
   const char *const *pre = emu->opt.reexec;
   add(&w, "kitlua");

@@ -1,5 +1,5 @@
--- Signals, threads' ends and processes as tools and the command's caller see them. What guests see of them is in the sig_*
--- and proc_* guests (spec/guests/index.lua).
+-- Signals, threads' ends and processes as tools and the command's caller see them. What guests see of
+-- them is in the sig_* and proc_* guests (spec/guests/index.lua).
 local support = require "spec.support"
 
 local function kitlua(chunk, ...)
@@ -23,8 +23,9 @@ describe("signals", function()
     assert.are.equal("signal SIGUSR1 handler", lines[1])
     assert.are.equal("hits 1", lines[2])
     table.sort(lines)
-    assert.are.same({"child 143", "exit 0 15", "exit 0 15", "fork false", "fork true", "hits 1", "signal SIGCHLD ignore",
-      "signal SIGCHLD ignore", "signal SIGTERM kill", "signal SIGTERM kill", "signal SIGUSR1 handler", "vfork child 6"}, lines)
+    assert.are.same({"child 143", "exit 0 15", "exit 0 15", "fork false", "fork true", "hits 1",
+      "signal SIGCHLD ignore", "signal SIGCHLD ignore", "signal SIGTERM kill", "signal SIGTERM kill",
+      "signal SIGUSR1 handler", "vfork child 6"}, lines)
     assert.are.equal(143, run.status)
   end)
 
