@@ -215,6 +215,7 @@ static int keep_function(lua_State *L, int idx) {
 /* emu:on(event [, filter] [, fn]) -> hook */
 static int emu_on(lua_State *L) {
   Bind *b = bind_emu(L, 1);
+  lua_settop(L, 4);
   KitEventKind event = (KitEventKind)bind_enum(L, 2, "event", kit_event_find);
   int fn = lua_isfunction(L, 3) ? 3 : 4, filter = fn == 3 ? 0 : 3;
   KitFilter f = {0};

@@ -354,12 +354,12 @@ void core_process_exit(CoreThread *t, int status, int signo) {
     core_raise(t, &(KitEvent){.kind = KIT_EV_EXIT, .tid = t->tid, .pc = t->state->pc, .exit = {.status = status, .signo = signo}});
   }
   if (emu->is_child) end_child(status, signo);
+  core_hooks_thread_end(t);
   emu->insns_exited += *ir_counter(t->state, 0);
   *ir_counter(t->state, 0) = 0;
   pthread_mutex_lock(&emu->lock);
   emu->stop = (KitStop){.reason = signo ? KIT_STOP_SIGNAL : KIT_STOP_EXIT, .status = status, .signo = signo, .tid = t->tid, .pc = t->state->pc};
   pthread_mutex_unlock(&emu->lock);
-  core_hooks_thread_end(t);
   t->ended_process = true;
   unlink_thread(t);
   pthread_mutex_lock(&emu->lock);
