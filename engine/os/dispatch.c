@@ -61,6 +61,7 @@ static int check_buffer(CoreThread *t, uint64_t va, uint64_t n, bool write) {
 
 static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   if (n > MAX_IOV) return -EINVAL;
+  if (n && !va) return -EFAULT;
   int err = check_in(t, va, n * sizeof(struct iovec));
   const struct iovec *iov = (const struct iovec *)(uintptr_t)va;
   for (uint64_t i = 0; !err && i < n; i++) {
