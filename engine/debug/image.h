@@ -39,6 +39,12 @@ typedef struct DebugRange {
   DebugUnit *unit;
 } DebugRange;
 
+typedef struct DebugFrames {
+  Dwarf_Cie *cies;
+  Dwarf_Fde *fdes; /* NULL: none */
+  Dwarf_Signed n_cies, n_fdes;
+} DebugFrames;
+
 typedef struct DebugName { /* aliases included */
   const char *name;
   size_t symbol;
@@ -63,9 +69,7 @@ struct DebugImage {
   VEC(DebugUnit *) units;
   VEC(DebugRange) ranges;   /* by low */
   bool frames_tried;
-  Dwarf_Cie *cies;
-  Dwarf_Fde *fdes;
-  Dwarf_Signed n_cies, n_fdes;
+  DebugFrames eh, debug;    /* .eh_frame and .debug_frame: a function is described in either */
 };
 
 const char *debug_intern(DebugImage *d, const char *s);

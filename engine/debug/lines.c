@@ -48,7 +48,9 @@ Dwarf_Debug debug_dwarf(DebugImage *d) {
 void debug_close(DebugImage *d) {
   if (!d) return;
   Dwarf_Error err = NULL;
-  if (d->fdes) dwarf_fde_cie_list_dealloc(d->dwarf, d->cies, d->n_cies, d->fdes, d->n_fdes);
+  DebugFrames *lists[] = {&d->eh, &d->debug};
+  for (int i = 0; i < 2; i++)
+    if (lists[i]->fdes) dwarf_fde_cie_list_dealloc(d->dwarf, lists[i]->cies, lists[i]->n_cies, lists[i]->fdes, lists[i]->n_fdes);
   if (d->dwarf) dwarf_finish(d->dwarf, &err);
   for (size_t i = 0; i < d->units.n; i++) {
     vec_free(&d->units.at[i]->rows);

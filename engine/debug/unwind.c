@@ -1,22 +1,30 @@
-/* Unwinding one frame by call frame information (.eh_frame, else .debug_frame), through libdwarf. */
+/* Unwinding one frame by call frame information (.eh_frame or .debug_frame), through libdwarf. */
 #include <string.h>
 
 #include "debug/image.h"
 #include "debug/expr.h"
 
-static bool load_frames(DebugImage *d) {
-  if (d->frames_tried) return d->fdes != NULL;
+static void load_frames(DebugImage *d) {
+  if (d->frames_tried) return;
   d->frames_tried = true;
   Dwarf_Error e = NULL;
-  if (!debug_dwarf(d)) return false;
+  DebugFrames *f = &d->eh;
+  if (!debug_dwarf(d)) return;
   dwarf_set_frame_cfa_value(d->dwarf, DW_FRAME_CFA_COL3);
   dwarf_set_frame_rule_initial_value(d->dwarf, DW_FRAME_SAME_VAL);
   dwarf_set_frame_same_value(d->dwarf, DW_FRAME_SAME_VAL);
   dwarf_set_frame_undefined_value(d->dwarf, DW_FRAME_UNDEFINED_VAL);
-  if (dwarf_get_fde_list_eh(d->dwarf, &d->cies, &d->n_cies, &d->fdes, &d->n_fdes, &e) == DW_DLV_OK) return true;
-  if (dwarf_get_fde_list(d->dwarf, &d->cies, &d->n_cies, &d->fdes, &d->n_fdes, &e) == DW_DLV_OK) return true;
-  d->fdes = NULL;
-  return false;
+  if (dwarf_get_fde_list_eh(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK) f->fdes = NULL;
+  f = &d->debug;
+  if (dwarf_get_fde_list(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK) f->fdes = NULL;
+}
+
+static bool find_fde(DebugImage *d, uint64_t addr, Dwarf_Fde *fde) {
+  Dwarf_Addr low, high;
+  Dwarf_Error e = NULL;
+  load_frames(d);
+  return (d->eh.fdes && dwarf_get_fde_at_pc(d->eh.fdes, addr, fde, &low, &high, &e) == DW_DLV_OK) ||
+         (d->debug.fdes && dwarf_get_fde_at_pc(d->debug.fdes, addr, fde, &low, &high, &e) == DW_DLV_OK);
 }
 
 /* The rule of one register. */
@@ -61,9 +69,8 @@ static bool find_cfa(Dwarf_Fde fde, uint64_t addr, const DebugRegs *regs, uint64
 bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out) {
   Dwarf_Fde fde;
   Dwarf_Cie cie;
-  Dwarf_Addr low, high;
   Dwarf_Error e = NULL;
-  if (!load_frames(d) || dwarf_get_fde_at_pc(d->fdes, addr, &fde, &low, &high, &e) != DW_DLV_OK) return false;
+  if (!find_fde(d, addr, &fde)) return false;
   memset(out, 0, sizeof *out);
   if (!find_cfa(fde, addr, regs, &out->cfa)) return false;
   Dwarf_Unsigned bytes, code_align, init_len;

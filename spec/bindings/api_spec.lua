@@ -363,7 +363,7 @@ describe("code", function()
       local names = {}
       for _, f in ipairs(emu:backtrace()) do names[#names + 1] = f.fn end
       local text = table.concat(names, " ")
-      assert.is_truthy(text:match("^fib "), text)
+      assert.is_truthy(text:match("^fib fib .*main "), text)
       local found
       for _, v in ipairs(emu:locals() or {}) do if v.is_argument then found = v end end
       assert.is_truthy(found)
