@@ -39,10 +39,10 @@ M.address = address
 
 function M:buffer(va, n)
   if va == 0 then return "NULL" end
-  local show = math.min(n, self.strings)
+  local show = math.ult(n, self.strings) and n or self.strings -- lengths are unsigned
   local s = self.mem:read(va, show)
   if not s then return address(va) end
-  return M.quote(s) .. (n > show and "..." or "")
+  return M.quote(s) .. (n ~= show and "..." or "")
 end
 
 function M:cstring(va, max)

@@ -202,3 +202,24 @@ describe("loader", function()
     for seed = 2, 6 do fuzz("hello-dyn", "10000", tostring(seed)) end
   end)
 end)
+
+describe("random system calls with hostile arguments", function()
+  setup(function() support.make("os-tools") end)
+
+  local function noise(seed, rounds, options)
+    local program = support.build .. "/spec/tools/os_noise-rv64"
+    local command = support.guest(program, {tostring(seed), tostring(rounds)}, options)
+    local run = support.run(support.with(command, {timeout = 600}))
+    assert(run.status == 0 and not run.err:find("internal error", 1, true), support.describe(run))
+  end
+
+  it("do not harm the engine", function()
+    for seed = 1, 3 do noise(seed, 20000) end
+  end)
+
+  it("do not harm a tool that decodes them", function() noise(4, 5000, {"strace", "-o", "/dev/null"}) end)
+
+  it("do not harm the engine, at length #verify", function()
+    for seed = 5, 12 do noise(seed, 300000) end
+  end)
+end)

@@ -28,5 +28,8 @@ $(TOOLS)/os_tables: spec/tools/os_tables.c engine/os/flags.def engine/os/structs
 $(TOOLS)/os_tables-rv64: spec/tools/os_tables.c engine/os/flags.def engine/os/structs.def
 	@mkdir -p $(@D)
 	riscv64-linux-gnu-gcc -std=gnu11 -Wall -Wextra -D_GNU_SOURCE -Iengine -static -o $@ $<
-os-tools: $(TOOLS)/os_tables $(TOOLS)/os_tables-rv64
+$(TOOLS)/os_noise-rv64: spec/tools/os_noise.c
+	@mkdir -p $(@D)
+	riscv64-linux-gnu-gcc -std=gnu11 -O1 -Wall -Wextra -D_GNU_SOURCE -static -o $@ $<
+os-tools: $(TOOLS)/os_tables $(TOOLS)/os_tables-rv64 $(TOOLS)/os_noise-rv64
 .PHONY: os-tools
