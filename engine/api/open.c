@@ -54,6 +54,7 @@ static void destroy(KitEmu *emu) {
   api_close_images(emu);
   if (emu->cache) core_cache_free(emu->cache);
   emu->cache = NULL;
+  core_free_owned(emu);
   if (emu->hooks) core_hooks_free(emu->hooks);
   emu->hooks = NULL;
   if (emu->map) core_map_free(emu->map);

@@ -114,6 +114,7 @@ struct KitEmu {
   CoreCache *cache;
   CoreHooks *hooks;
   VEC(CoreImageRecord *) images;
+  Map owned;                  /* core_own: object -> CoreOwned */
   char *exe_path;    /* absolute host path of the program */
   char *sysroot;
 
@@ -201,6 +202,10 @@ void core_flush(Emu *emu);
 /* The page at va holds translated code (and is write-protected because of it, if the guest may write to it). */
 bool core_page_has_code(Emu *emu, uint64_t va);
 
+/* What kit_close frees if nobody has closed it before: fn(p). */
+void core_own(Emu *emu, void (*fn)(void *p), void *p);
+/* It is being closed: fn(p) runs as by core_defer. */
+void core_disown(Emu *emu, void (*fn)(void *p), void *p);
 /* Calls fn(p) once no region made before this call can still be executing: for what translated code points to. */
 void core_defer(Emu *emu, void (*fn)(void *p), void *p);
 

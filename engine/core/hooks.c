@@ -367,6 +367,7 @@ KitStatus kit_tool_add(KitEmu *emu, const KitEmuToolHooks *hooks, void *user, Ki
     emu->dispatchers++;
     core_flush(emu);
   }
+  core_own(emu, free, tool);
   *out = tool;
   return KIT_OK;
 }
@@ -377,5 +378,5 @@ void kit_tool_close(KitTool **tool) {
   if (!t) return;
   for (int e = 0; e < KIT_EV_EVENTS; e++) kit_hook_close(&t->hooks[e]);
   t->emu->dispatchers -= t->dispatch;
-  free(t);
+  core_disown(t->emu, free, t);
 }

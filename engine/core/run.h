@@ -24,6 +24,7 @@ void core_undo(CoreThread *t, const IrBlock *block, uint64_t pc);
 void core_budget_on(Emu *emu);
 
 void core_join_finished(Emu *emu);
+void core_free_owned(Emu *emu);                             /* kit_close: what core_own registered */
 
 /* hooks.c */
 CoreHooks *core_hooks_new(Emu *emu);

@@ -72,6 +72,29 @@ bool core_reap(Emu *emu) {
   return true;
 }
 
+typedef void FreeFn(void *p);
+
+void core_own(Emu *emu, FreeFn *fn, void *p) {
+  FreeFn **cell = xmalloc(sizeof *cell);
+  *cell = fn;
+  map_put(&emu->owned, (uint64_t)(uintptr_t)p, cell);
+}
+
+void core_disown(Emu *emu, FreeFn *fn, void *p) {
+  free(map_remove(&emu->owned, (uint64_t)(uintptr_t)p));
+  core_defer(emu, fn, p);
+}
+
+void core_free_owned(Emu *emu) {
+  uint64_t p;
+  void *cell;
+  for (size_t i = 0; map_next(&emu->owned, &i, &p, &cell);) {
+    (*(FreeFn **)cell)((void *)(uintptr_t)p);
+    free(cell);
+  }
+  map_free(&emu->owned);
+}
+
 void core_defer(Emu *emu, void (*fn)(void *p), void *p) {
   CoreCache *c = emu->cache;
   vec_reserve(&c->deferred, c->deferred.n + 1);

@@ -281,25 +281,6 @@ static KitVerdict on_syscall(void *user, KitEmu *emu, KitEvent *ev) {
   return KIT_CONTINUE;
 }
 
-KitStatus kit_count(KitEmu *emu, const KitCountSpec *spec, KitCounter **out) {
-  uint32_t sites = core_event_sites(spec->event);
-  if (spec->event == KIT_EV_INSN) sites = 1u << SITE_BLOCK;
-  if (!sites && spec->event != KIT_EV_SYSCALL)
-    return core_fail(emu, KIT_E_ARGUMENT, "event \"%s\" cannot be counted (use insn, block, exec, a branch, an access or syscall)", kit_event_name(spec->event));
-  if (spec->by == KIT_BY_EDGE && !(sites >> SITE_BRANCH & 1))
-    return core_fail(emu, KIT_E_ARGUMENT, "only branches have edges, not \"%s\"", kit_event_name(spec->event));
-  KitCounter *c = xcalloc(1, sizeof *c);
-  c->emu = emu;
-  c->spec = *spec;
-  c->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
-  c->probe = (CoreProbe){.sites = sites, .wants = wants, .emit = emit, .thread_end = thread_end, .fork_child = fork_child,
-                         .undo = sites >> SITE_BLOCK & 1 ? undo : NULL};
-  if (sites) core_probe_add(emu, &c->probe);
-  else kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_SYSCALL, .filter = spec->filter, .fn = on_syscall, .user = c}, &c->hook);
-  *out = c;
-  return KIT_OK;
-}
-
 static void free_counter(void *p) {
   KitCounter *c = p;
   for (size_t i = 0; i < c->slots.n; i++) {
@@ -319,11 +300,31 @@ static void free_counter(void *p) {
   free(c);
 }
 
+KitStatus kit_count(KitEmu *emu, const KitCountSpec *spec, KitCounter **out) {
+  uint32_t sites = core_event_sites(spec->event);
+  if (spec->event == KIT_EV_INSN) sites = 1u << SITE_BLOCK;
+  if (!sites && spec->event != KIT_EV_SYSCALL)
+    return core_fail(emu, KIT_E_ARGUMENT, "event \"%s\" cannot be counted (use insn, block, exec, a branch, an access or syscall)", kit_event_name(spec->event));
+  if (spec->by == KIT_BY_EDGE && !(sites >> SITE_BRANCH & 1))
+    return core_fail(emu, KIT_E_ARGUMENT, "only branches have edges, not \"%s\"", kit_event_name(spec->event));
+  KitCounter *c = xcalloc(1, sizeof *c);
+  c->emu = emu;
+  c->spec = *spec;
+  c->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
+  c->probe = (CoreProbe){.sites = sites, .wants = wants, .emit = emit, .thread_end = thread_end, .fork_child = fork_child,
+                         .undo = sites >> SITE_BLOCK & 1 ? undo : NULL};
+  if (sites) core_probe_add(emu, &c->probe);
+  else kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_SYSCALL, .filter = spec->filter, .fn = on_syscall, .user = c}, &c->hook);
+  core_own(emu, free_counter, c);
+  *out = c;
+  return KIT_OK;
+}
+
 void kit_counter_close(KitCounter **counter) {
   KitCounter *c = *counter;
   *counter = NULL;
   if (!c) return;
   if (c->probe.sites) core_probe_remove(c->emu, &c->probe);
   kit_hook_close(&c->hook);
-  core_defer(c->emu, free_counter, c);
+  core_disown(c->emu, free_counter, c);
 }

@@ -149,6 +149,13 @@ size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *funct
 
 /* ---- making and closing ------------------------------------------------------------------------------------------------ */
 
+static void free_graph(void *p) {
+  KitGraph *g = p;
+  for (size_t i = 0; i < g->stacks.n; i++) ir_callstack_free(g->stacks.at[i].cs);
+  vec_free(&g->stacks);
+  free(g);
+}
+
 KitStatus kit_callgraph(KitEmu *emu, const KitGraphSpec *spec, KitGraph **out) {
   for (CoreProbe *p = core_probes(emu); p; p = p->next)
     if (p->emit == emit) return core_fail(emu, KIT_E_BUSY, "there is a call graph already: share it, or close it first");
@@ -161,15 +168,9 @@ KitStatus kit_callgraph(KitEmu *emu, const KitGraphSpec *spec, KitGraph **out) {
   g->spec = *spec;
   g->probe = (CoreProbe){.sites = 1u << SITE_BRANCH, .wants = wants, .emit = emit, .thread_start = thread_start, .thread_end = thread_end, .fork_child = fork_child};
   core_probe_add(emu, &g->probe);
+  core_own(emu, free_graph, g);
   *out = g;
   return KIT_OK;
-}
-
-static void free_graph(void *p) {
-  KitGraph *g = p;
-  for (size_t i = 0; i < g->stacks.n; i++) ir_callstack_free(g->stacks.at[i].cs);
-  vec_free(&g->stacks);
-  free(g);
 }
 
 void kit_graph_close(KitGraph **graph) {
@@ -179,5 +180,5 @@ void kit_graph_close(KitGraph **graph) {
   core_probe_remove(g->emu, &g->probe);
   for (size_t i = 0; i < g->stacks.n; i++)
     if (g->stacks.at[i].thread) g->stacks.at[i].thread->state->callstack = NULL;
-  core_defer(g->emu, free_graph, g);
+  core_disown(g->emu, free_graph, g);
 }

@@ -11,6 +11,13 @@ struct KitPlane {
   VEC(KitHook *) checks;
 };
 
+static void free_plane(void *ptr) {
+  KitPlane *p = ptr;
+  core_plane_free(p->core);
+  vec_free(&p->checks);
+  free(p);
+}
+
 KitStatus kit_plane(KitEmu *emu, const KitPlaneSpec *spec, KitPlane **out) {
   if (spec->bits != 1 && spec->bits != 2 && spec->bits != 8)
     return core_fail(emu, KIT_E_ARGUMENT, "a plane has 1, 2 or 8 bits a byte, not %u", spec->bits);
@@ -19,6 +26,7 @@ KitStatus kit_plane(KitEmu *emu, const KitPlaneSpec *spec, KitPlane **out) {
   KitPlane *p = xcalloc(1, sizeof *p);
   p->emu = emu;
   p->core = core;
+  core_own(emu, free_plane, p);
   *out = p;
   return KIT_OK;
 }
@@ -58,17 +66,10 @@ KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *u
   return st;
 }
 
-static void free_plane(void *ptr) {
-  KitPlane *p = ptr;
-  core_plane_free(p->core);
-  vec_free(&p->checks);
-  free(p);
-}
-
 void kit_plane_close(KitPlane **plane) {
   KitPlane *p = *plane;
   *plane = NULL;
   if (!p) return;
   for (size_t i = 0; i < p->checks.n; i++) core_hook_drop_plane(p->emu, p->core);
-  core_defer(p->emu, free_plane, p);
+  core_disown(p->emu, free_plane, p);
 }

@@ -70,6 +70,12 @@ static void flush(IrRing *ir, IrState *s) {
 
 static void fork_child(CoreProbe *p, CoreThread *t) { (void)t; kit_ring_clear(ring_of(p)); }
 
+static void free_ring(void *p) {
+  KitRing *r = p;
+  free(r->records);
+  free(r);
+}
+
 KitStatus kit_trace(KitEmu *emu, const KitTraceSpec *spec, KitRing **out) {
   uint32_t sites = core_event_sites(spec->event);
   if (!sites) return core_fail(emu, KIT_E_ARGUMENT, "event \"%s\" does not happen in translated code: use a hook", kit_event_name(spec->event));
@@ -86,6 +92,7 @@ KitStatus kit_trace(KitEmu *emu, const KitTraceSpec *spec, KitRing **out) {
   r->ir.end = r->records + (size_t)r->capacity * r->ir.record_size;
   r->probe = (CoreProbe){.sites = sites, .wants = wants, .emit = emit, .fork_child = fork_child};
   core_probe_add(emu, &r->probe);
+  core_own(emu, free_ring, r);
   *out = r;
   return KIT_OK;
 }
@@ -98,16 +105,10 @@ const uint64_t *kit_ring_records(KitRing *r, size_t *n) {
 void kit_ring_clear(KitRing *r) { r->ir.next = r->records; }
 uint64_t kit_ring_dropped(const KitRing *r) { return r->dropped; }
 
-static void free_ring(void *p) {
-  KitRing *r = p;
-  free(r->records);
-  free(r);
-}
-
 void kit_ring_close(KitRing **ring) {
   KitRing *r = *ring;
   *ring = NULL;
   if (!r) return;
   core_probe_remove(r->emu, &r->probe);
-  core_defer(r->emu, free_ring, r);
+  core_disown(r->emu, free_ring, r);
 }
