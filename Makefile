@@ -64,7 +64,9 @@ deps:
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; fi
 
 # ---- jobs ----
-BUSTED := lua5.4 /usr/bin/busted --lua=lua5.4 --helper=spec/helper.lua --output=spec/reporter.lua
+# kit.so of a sanitizer build needs the runtime in the process that loads it.
+PRELOAD_asan := env LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0
+BUSTED := $(PRELOAD_$(MODE)) lua5.4 /usr/bin/busted --lua=lua5.4 --helper=spec/helper.lua --output=spec/reporter.lua
 demo: deps
 	@$(MAKE) --no-print-directory -s all $(BUILD)/guests/rv64/demo
 	$(BUILD)/kitlua callgrind --out=$(BUILD)/callgrind.out.demo -- $(BUILD)/guests/rv64/demo

@@ -62,8 +62,9 @@ end
 
 -- ---- output -----------------------------------------------------------------------------------------------------
 
-local out, message = io.stderr, nil
+local out = io.stderr
 if opt.o then
+  local message
   out, message = io.open(opt.o, "w")
   if not out then options.fail("strace: cannot write the trace: %s", message) end
 end
@@ -338,7 +339,8 @@ local function summary()
   out:write("% time     seconds  usecs/call     calls    errors syscall\n",
     "------ ----------- ----------- --------- --------- ----------------\n")
   local function put(s, share)
-    out:write(row:format(share, s.seconds, s.calls > 0 and s.seconds * 1000000 // s.calls | 0 or 0, s.calls, s.errors > 0 and s.errors or "", s.name))
+    local each = s.calls > 0 and s.seconds * 1000000 // s.calls | 0 or 0
+    out:write(row:format(share, s.seconds, each, s.calls, s.errors > 0 and s.errors or "", s.name))
   end
   for _, s in ipairs(list) do put(s, total.seconds > 0 and 100 * s.seconds / total.seconds or 0) end
   out:write("------ ----------- ----------- --------- --------- ----------------\n")

@@ -72,7 +72,9 @@ function Session:stopped(stop, message)
     return ("the program was killed by %s"):format(stop.signal)
   end
   local what = stop.reason
-  if stop.reason == "watch" then what = ("watch: %s of %d bytes at 0x%x"):format(stop.is_write and "store" or "load", stop.size, stop.addr) end
+  if stop.reason == "watch" then
+    what = ("watch: %s of %d bytes at 0x%x"):format(stop.is_write and "store" or "load", stop.size, stop.addr)
+  end
   if stop.reason == "step" or stop.reason == "hook" then return self:here() end
   return ("%s\n%s"):format(what, self:here())
 end
@@ -159,8 +161,8 @@ define("ni nexti", "ni", "one instruction, calls as a whole", function(s)
   local emu = s.emu
   local insn = emu:disasm(emu.regs.pc)[1]
   if not insn.text:match("^jal") then return s:stopped(emu:step(1)) end
-  local sp, hook = emu.regs.sp, nil
-  hook = emu:on("exec", {pc = insn.pc + insn.len}, function() if emu.regs.sp >= sp then return "stop" end end)
+  local sp = emu.regs.sp
+  local hook = emu:on("exec", {pc = insn.pc + insn.len}, function() if not math.ult(emu.regs.sp, sp) then return "stop" end end)
   local stop, message = emu:run()
   hook:close()
   return s:stopped(stop, message)
@@ -192,8 +194,8 @@ define("finish fin", "finish", "run until this function returns", function(s)
   local caller
   for i = 2, #frames do if not frames[i].inlined and frames[i].pc ~= frames[1].pc then caller = frames[i] break end end
   if not caller then error("there is no caller", 0) end
-  local sp, emu, hook = s.emu.regs.sp, s.emu, nil
-  hook = emu:on("exec", {pc = caller.pc}, function() if not math.ult(emu.regs.sp, sp) then return "stop" end end)
+  local emu, sp = s.emu, s.emu.regs.sp
+  local hook = emu:on("exec", {pc = caller.pc}, function() if not math.ult(emu.regs.sp, sp) then return "stop" end end)
   local stop, message = emu:run()
   hook:close()
   return s:stopped(stop, message)
@@ -237,8 +239,8 @@ define("x", "x/NFU WHERE", "memory: N units, format x d u c s i, size b h w g", 
       out[#out + 1] = label .. ("%q"):format(text)
       at = at + #text + 1
     else
-      local value, message = s.emu.mem[(f == "d" and "i" or "u") .. u * 8][at]
-      if not value then return message or ("0x%x is not mapped"):format(at) end
+      local value = s.emu.mem[(f == "d" and "i" or "u") .. u * 8][at]
+      if not value then return ("0x%x is not mapped"):format(at) end
       out[#out + 1] = label .. (f == "c" and ("%q"):format(string.char(value & 255)) or formats[f == "u" and "d" or f]:format(value))
       at = at + u
     end

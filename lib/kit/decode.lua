@@ -154,7 +154,10 @@ local function stat_text(self, s, bytes)
   local mode = get("st_mode") or get("stx_mode")
   local text = ("%s=%s"):format(get("st_mode") and "st_mode" or "stx_mode", M.mode(mode))
   local kind = types[mode & 0xf000]
-  if get("stx_mode") then return ("{stx_mask=%s, stx_attributes=0, %s, stx_size=%d, ...}"):format(self:flags("statx", get("stx_mask")), text, get("stx_size")) end
+  if get("stx_mode") then
+    local mask = self:flags("statx", get("stx_mask"))
+    return ("{stx_mask=%s, stx_attributes=0, %s, stx_size=%d, ...}"):format(mask, text, get("stx_size"))
+  end
   if kind == "S_IFCHR" or kind == "S_IFBLK" then return ("{%s, st_rdev=%s, ...}"):format(text, makedev(get("st_rdev"))) end
   return ("{%s, st_size=%d, ...}"):format(text, get("st_size"))
 end
