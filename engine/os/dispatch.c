@@ -229,6 +229,26 @@ int64_t os_unknown(CoreThread *t, uint64_t a[6]) {
  * ---------------------------------------------------------------------------------------------------------
  */
 
+/* Guest memory that the map has may still not be there: a page behind the end of its file. The
+ * kernel would give EFAULT, and so do we, wherever the handler was. */
+static int64_t protected_call(CoreThread *t, OsHandler *handler, uint64_t args[6]) {
+  sigjmp_buf here;
+  OsThread *o = os_thread(t);
+  if (sigsetjmp(here, 0)) {
+    o->escape = NULL;
+    return -EFAULT;
+  }
+  o->escape = &here;
+  int64_t result = handler(t, args);
+  o->escape = NULL;
+  return result;
+}
+
+void os_fault_in_call(CoreThread *t, uint64_t address) {
+  if (!t || !os_thread(t) || !os_thread(t)->escape || address >= CORE_LINE) return;
+  siglongjmp(*os_thread(t)->escape, 1);
+}
+
 static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
   OsProcess *p = os_process(t->emu);
   OsThread *o = os_thread(t);
@@ -243,7 +263,7 @@ static int64_t call_row(CoreThread *t, OsRow *row, int nr, uint64_t args[6]) {
     return -ENOSYS;
   }
   o->row = row;
-  return row->handler(t, args);
+  return protected_call(t, row->handler, args);
 }
 
 static OsAgain again(int64_t result) {

@@ -40,9 +40,10 @@ typedef enum OsAgain {
 } OsAgain;
 
 typedef struct OsThread {
-  uint64_t mask;    /* guest's blocked set; mirrored into the host thread */
-  const OsRow *row; /* of the system call being made */
-  bool pending;     /* a signal is waiting in `info` to be delivered */
+  uint64_t mask;      /* guest's blocked set; mirrored into the host thread */
+  sigjmp_buf *escape; /* out of the call's handler: see os_fault_in_call */
+  const OsRow *row;   /* of the system call being made */
+  bool pending;       /* a signal is waiting in `info` to be delivered */
   siginfo_t info;
   uint64_t alt_sp, alt_size; /* sigaltstack */
   uint32_t alt_flags;
@@ -135,6 +136,9 @@ bool os_is_engine_fd(const Emu *emu, int fd);
 
 /* dispatch.c */
 void os_syscall(CoreThread *t);
+/* For the host's signal handler: a fault of the engine's at a guest address ends t's call with
+ * EFAULT. Does not return then. */
+void os_fault_in_call(CoreThread *t, uint64_t address);
 /* Raw host call; -errno on failure. */
 int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f);
 

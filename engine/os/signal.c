@@ -243,7 +243,10 @@ static void on_signal(int signo, siginfo_t *info, void *context) {
   int saved_errno = errno;
   CoreThread *t = core_self();
   if (BIT(signo) & SYNCHRONOUS && info->si_code > 0) {
-    if (!core_host_fault(signo, info, context)) crash(signo, info);
+    if (!core_host_fault(signo, info, context)) {
+      os_fault_in_call(t, (uint64_t)(uintptr_t)info->si_addr);
+      crash(signo, info);
+    }
   } else if (is_interrupt(signo, info)) {
     if (owner->running) kit_interrupt(owner);
   } else if (!t || !os_thread(t)) {

@@ -126,6 +126,7 @@ M.runs = {
   {name = "files", stable = false, tags = tags "files"},
   {name = "fds", stable = false, tags = tags "files io"},
   {name = "kernelmisc", stable = false, tags = tags "files fork"},
+  {name = "gone_pages", tags = tags "files memory", qemu = "qemu-user 7.2 fails an assertion"},
   {name = "ipc", stable = false, tags = tags "files fork io memory",
    qemu = "qemu-user 7.2 has neither epoll_pwait2 nor openat2, and refuses buffers that are mapped only in part"},
   {name = "pipes", stable = false, tags = tags "fork io"},
