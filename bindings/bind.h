@@ -35,6 +35,8 @@ typedef struct Bind {
 /* call.c: the function and n arguments are on b->L; leaves `results` values, or returns false with nothing left. */
 bool bind_call(Bind *b, int n, int results);
 int bind_traceback(lua_State *L);
+/* What a callback's result (popped) means: nothing, "stop", "deny", "replace"; anything else is an error of the script. */
+KitVerdict bind_verdict(lua_State *L, Bind *b);
 /* Raises a callback's pending error, if any. */
 void bind_rethrow(lua_State *L, Bind *b);
 /* nil, message, code of the emu's last error. */

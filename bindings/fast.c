@@ -5,10 +5,16 @@
 #include "bind.h"
 
 /* A handle of any of the four kinds; `obj` is NULL once closed. */
+typedef struct Check { /* a function that a plane check calls: in the registry, under this address */
+  Bind *bind;
+  struct Check *next;
+} Check;
+
 typedef struct Handle {
   Bind *bind;
   void *obj;
-  int fn; /* registry reference of a callback, or LUA_NOREF */
+  int fn;        /* registry reference of a callback, or LUA_NOREF */
+  Check *checks; /* of a plane */
   KitCountBy by;
   bool by_function;
   int n_fields;
@@ -411,20 +417,17 @@ static int plane_find(lua_State *L) {
 }
 
 static KitVerdict on_check(void *user, KitEmu *emu, KitEvent *ev) {
-  Handle *h = user;
-  lua_State *L = h->bind->L;
+  Check *c = user;
+  lua_State *L = c->bind->L;
   (void)emu;
   if (!lua_checkstack(L, 16)) return KIT_STOP;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, h->fn);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, c);
   lua_pushinteger(L, (lua_Integer)ev->pc);
   lua_pushinteger(L, (lua_Integer)ev->access.addr);
   lua_pushinteger(L, ev->access.size);
   lua_pushboolean(L, ev->access.is_write);
-  if (!bind_call(h->bind, 4, 1)) return KIT_STOP;
-  const char *s = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
-  KitVerdict v = !strcmp(s, "stop") ? KIT_STOP : !strcmp(s, "deny") ? KIT_DENY : KIT_CONTINUE;
-  lua_pop(L, 1);
-  return v;
+  if (!bind_call(c->bind, 4, 1)) return KIT_STOP;
+  return bind_verdict(L, c->bind);
 }
 
 /* plane:check("load"|"store"|"access" [, fn]): fn(pc, addr, size, is_write) at accesses to marked bytes; without fn they stop the run */
@@ -432,15 +435,18 @@ static int plane_check(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
   KitEventKind event = (KitEventKind)bind_enum(L, 2, "event", kit_event_find);
   KitHook *hook;
-  bool with_fn = !lua_isnoneornil(L, 3);
-  if (with_fn) {
+  Check *c = NULL;
+  if (!lua_isnoneornil(L, 3)) {
     luaL_checktype(L, 3, LUA_TFUNCTION);
-    luaL_unref(L, LUA_REGISTRYINDEX, h->fn);
-    lua_settop(L, 3);
-    h->fn = luaL_ref(L, LUA_REGISTRYINDEX);
+    c = malloc(sizeof *c);
+    if (!c) return luaL_error(L, "out of memory");
+    *c = (Check){h->bind, h->checks};
+    h->checks = c;
+    lua_pushvalue(L, 3);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, c);
     h->bind->L = h->bind->running ? h->bind->L : L;
   }
-  if (kit_plane_check(h->obj, event, with_fn ? on_check : NULL, h, &hook)) return raise_last(L, h->bind);
+  if (kit_plane_check(h->obj, event, c ? on_check : NULL, c, &hook)) return raise_last(L, h->bind);
   lua_settop(L, 1);
   return 1;
 }
@@ -451,9 +457,14 @@ static int plane_close(lua_State *L) {
     kit_plane_close((KitPlane **)&h->obj);
     bind_release(L, h->bind, h);
   }
-  luaL_unref(L, LUA_REGISTRYINDEX, h->fn);
-  h->fn = LUA_NOREF;
   h->obj = NULL;
+  for (Check *c = h->checks, *next; c; c = next) {
+    next = c->next;
+    lua_pushnil(L);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, c);
+    free(c);
+  }
+  h->checks = NULL;
   return 0;
 }
 

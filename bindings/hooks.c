@@ -23,7 +23,7 @@ struct BindPending {
   Hook *first;
 };
 
-static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
+KitVerdict bind_verdict(lua_State *L, Bind *b) {
   KitVerdict v = KIT_CONTINUE;
   if (lua_type(L, -1) == LUA_TSTRING) {
     const char *s = lua_tostring(L, -1);
@@ -37,6 +37,11 @@ static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
     }
   }
   lua_pop(L, 1);
+  return v;
+}
+
+static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
+  KitVerdict v = bind_verdict(L, b);
   if ((ev->kind == KIT_EV_SYSCALL || ev->kind == KIT_EV_SYSRET) && ev->syscall.replaced) v |= KIT_REPLACE;
   return v;
 }
