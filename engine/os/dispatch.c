@@ -63,39 +63,46 @@ static int check_iov(CoreThread *t, uint64_t va, uint64_t n, bool write) {
   if (n > MAX_IOV) return -EINVAL;
   if (n && !va) return -EFAULT;
   int err = check_in(t, va, n * sizeof(struct iovec));
-  const struct iovec *iov = (const struct iovec *)(uintptr_t)va;
   for (uint64_t i = 0; !err && i < n; i++) {
-    uint64_t base = (uint64_t)(uintptr_t)iov[i].iov_base;
-    err = check_buffer(t, base, iov[i].iov_len, write);
+    struct iovec piece;
+    memcpy(&piece, (const void *)(uintptr_t)(va + i * sizeof piece), sizeof piece);
+    err = check_buffer(t, (uint64_t)(uintptr_t)piece.iov_base, piece.iov_len, write);
   }
   return err;
 }
 
 /* Descriptors that are sent to another process: not the engine's. */
-static int check_rights(CoreThread *t, struct msghdr *m) {
-  for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
-      continue;
-    const int *fds = (const int *)(void *)CMSG_DATA(c);
-    const char *end = (const char *)m->msg_control + m->msg_controllen;
-    for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / 4 && (const char *)&fds[i + 1] <= end; i++)
-      if (os_is_engine_fd(t->emu, fds[i])) return -EBADF;
+static int check_rights(CoreThread *t, const struct msghdr *m) {
+  const char *at = m->msg_control;
+  size_t left = at ? m->msg_controllen : 0;
+  while (left >= sizeof(struct cmsghdr)) {
+    struct cmsghdr c;
+    memcpy(&c, at, sizeof c);
+    if (c.cmsg_len < sizeof c || c.cmsg_len > left) break; /* the kernel refuses it */
+    bool rights = c.cmsg_level == SOL_SOCKET && c.cmsg_type == SCM_RIGHTS;
+    for (size_t i = sizeof c; rights && i + 4 <= c.cmsg_len; i += 4) {
+      int fd;
+      memcpy(&fd, at + i, sizeof fd);
+      if (os_is_engine_fd(t->emu, fd)) return -EBADF;
+    }
+    size_t step = CMSG_ALIGN(c.cmsg_len);
+    if (step > left) break;
+    at += step;
+    left -= step;
   }
   return 0;
 }
 
 static int check_msghdr(CoreThread *t, uint64_t va, bool write) {
-  int err =
-      write ? check_out(t, va, sizeof(struct msghdr)) : check_in(t, va, sizeof(struct msghdr));
-  const struct msghdr *m = (const struct msghdr *)(uintptr_t)va;
-  if (err || !va) return err ? err : -EFAULT;
-  err = check_iov(t, (uint64_t)(uintptr_t)m->msg_iov, m->msg_iovlen, write);
-  if (!err)
-    err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_name, m->msg_namelen);
-  if (!err)
-    err = (write ? check_out : check_in)(t, (uint64_t)(uintptr_t)m->msg_control, m->msg_controllen);
-  if (!err && !write && m->msg_control) err = check_rights(t, (struct msghdr *)(uintptr_t)va);
-  return err;
+  int (*check)(CoreThread *, uint64_t, uint64_t) = write ? check_out : check_in;
+  struct msghdr m;
+  int err = va ? check(t, va, sizeof m) : -EFAULT;
+  if (err) return err;
+  memcpy(&m, (const void *)(uintptr_t)va, sizeof m);
+  err = check_iov(t, (uint64_t)(uintptr_t)m.msg_iov, m.msg_iovlen, write);
+  if (!err) err = check(t, (uint64_t)(uintptr_t)m.msg_name, m.msg_namelen);
+  if (!err) err = check(t, (uint64_t)(uintptr_t)m.msg_control, m.msg_controllen);
+  return err || write ? err : check_rights(t, &m);
 }
 
 /* *n ends before the first message that cannot be used, as the kernel does. */
@@ -119,7 +126,9 @@ static uint64_t buffer_len(const OsRow *row, int i, const uint64_t a[6], bool in
   uint64_t n = len >= 0 ? a[len] : 0;
   if (!indirect) return n > INT_MAX ? INT_MAX : n;
   if (!n) return 0;
-  return *(const uint32_t *)(uintptr_t)n; /* checked: it is an inout argument */
+  uint32_t size; /* checked: it is an inout argument; guests may not align what they point to */
+  memcpy(&size, (const void *)(uintptr_t)n, sizeof size);
+  return size;
 }
 
 typedef char PathBuf[PATH_MAX + 64];

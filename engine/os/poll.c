@@ -122,22 +122,18 @@ static int64_t epoll_wait_masked(CoreThread *t, const uint64_t a[6], uint64_t ma
                     : epoll_wait_masked(t, (uint64_t[6]){a[0], a[1], MAX_EPOLL, a[3]}, mask_va,
                                         mask_size);
   if (os_is_engine_fd(t->emu, (int)a[0])) return -EBADF;
-  bool generic = t->emu->guest->generic_syscalls;
-  if (guest_prepare_write(t->emu, t, a[1],
-                          (uint64_t)max *
-                              (generic ? sizeof(GenericEpollEvent) : sizeof(struct epoll_event))))
-    return -EFAULT;
+  size_t size =
+      t->emu->guest->generic_syscalls ? sizeof(GenericEpollEvent) : sizeof(struct epoll_event);
+  if (guest_prepare_write(t->emu, t, a[1], (uint64_t)max * size)) return -EFAULT;
   struct epoll_event *evs = xmalloc((size_t)max * sizeof *evs);
   int64_t n =
       with_mask(t, mask_va, mask_size,
                 os_thread(t)->row->handler == os_epoll_pwait2 ? SYS_epoll_pwait2 : SYS_epoll_pwait,
                 (long[6]){(long)a[0], (long)(uintptr_t)evs, max, (long)a[3], 0, 8});
   for (int64_t i = 0; i < n; i++) {
-    if (generic)
-      ((GenericEpollEvent *)(uintptr_t)a[1])[i] =
-          (GenericEpollEvent){evs[i].events, 0, evs[i].data.u64};
-    else
-      ((struct epoll_event *)(uintptr_t)a[1])[i] = evs[i];
+    char *to = (char *)(uintptr_t)a[1] + (size_t)i * size;
+    memcpy(to, &evs[i].events, sizeof evs[i].events);
+    memcpy(to + size - sizeof evs[i].data, &evs[i].data, sizeof evs[i].data);
   }
   free(evs);
   return n;
