@@ -10,6 +10,11 @@
 
 #include "os/os.h"
 
+/* Newer than the headers (include/uapi/linux/prctl.h). */
+#define OWN_SYSCALL_DISPATCH 59
+#define OWN_MDWE             65
+#define OWN_GET_AUXV         0x41555856
+
 int64_t os_zero(CoreThread *t, uint64_t a[6]) {
   (void)t;
   (void)a;
@@ -53,7 +58,14 @@ int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
     if (err) return err;
     break;
   }
-  case PR_SET_SECCOMP: return -EINVAL;
+  /* Filters, and modes of the address space and of the CPU, would be the engine's, too. */
+  case PR_SET_SECCOMP:
+  case PR_SET_TSC:
+  case OWN_SYSCALL_DISPATCH:
+  case OWN_MDWE:
+  /* These would tell of the engine: its thread pointer's word, its auxiliary vector. */
+  case PR_GET_TID_ADDRESS:
+  case OWN_GET_AUXV: return -EINVAL;
   case PR_SET_MM: return -EPERM;
   default: break;
   }
