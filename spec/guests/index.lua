@@ -106,7 +106,7 @@ M.runs = {
   {name = "thread_signals", stable = false, tags = tags "signals threads"},
   {name = "sig_calls", stable = false, tags = tags "signals time fork"},
   {name = "sig_queue", stable = false, tags = tags "signals threads fork",
-   qemu = "qemu-user 7.2 keeps the CPU's own signals, sent by kill, differently"},
+   qemu = "qemu-user 7.2 hangs: SIGSEGV and kin, blocked and sent by kill, do not wait for sigwaitinfo"},
   {name = "sig_alt", stable = false, tags = tags "signals fork",
    qemu = "qemu-user 7.2 does not know SS_AUTODISARM"},
   {name = "sig_cancel", stable = false, tags = tags "signals threads time"},
