@@ -75,7 +75,7 @@ test: deps
 	$(BUSTED) --exclude-tags=verify $(SPECS)
 verify: deps
 	@$(MAKE) --no-print-directory all guests c-tests
-	$(BUSTED) --tags=verify $(SPECS)
+	{ date -u '+%Y-%m-%d, make verify:'; $(BUSTED) --tags=verify $(SPECS); echo "exit status $$?"; } 2>&1 | tee doc/figures.txt; tail -1 doc/figures.txt | grep -q 'status 0$$'
 check: deps
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h' | grep -v '^spec/guests/')
 	luacheck -q --codes lib scripts examples spec

@@ -94,14 +94,22 @@ static void name_thread(OsProcess *p, const char *file) {
   snprintf(p->comm, sizeof p->comm, "%.15s", slash ? slash + 1 : file);
 }
 
-static KitStatus make_stack(Emu *emu) {
+/* Programs with code on their stack (trampolines of nested functions) say so by an executable PT_GNU_STACK. */
+static int stack_prot(const OsElf *f) {
+  for (int i = 0; i < f->eh.e_phnum; i++)
+    if (f->ph[i].p_type == PT_GNU_STACK && f->ph[i].p_flags & PF_X)
+      return PROT_READ | PROT_WRITE | PROT_EXEC;
+  return PROT_READ | PROT_WRITE;
+}
+
+static KitStatus make_stack(Emu *emu, int prot) {
   OsProcess *p = os_process(emu);
   uint64_t size = p->stack.rlim_cur == RLIM_INFINITY ? DEFAULT_STACK : p->stack.rlim_cur;
   if (size < MIN_STACK) size = MIN_STACK;
   if (size > MAX_STACK) size = MAX_STACK;
   size = (size + CORE_PAGE - 1) & ~(CORE_PAGE - 1);
   p->stack_top = CORE_LINE - (1ull << 32);
-  int64_t r = core_mmap(emu, NULL, p->stack_top - size, size, PROT_READ | PROT_WRITE,
+  int64_t r = core_mmap(emu, NULL, p->stack_top - size, size, prot,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE | MAP_STACK, -1, 0,
                         "[stack]");
   return r < 0 ? core_fail(emu, KIT_E_MEMORY, "no memory for a stack of %llu bytes: %s",
@@ -142,7 +150,7 @@ static KitStatus load_program(Emu *emu, const Words *argv, const char *path, con
   if (!st) st = os_elf_map(emu, &f, shown, shown, false, &prog);
   if (!st) core_set_brk(emu, prog.end);
   if (!st && dynamic) st = os_elf_load_interp(emu, &f, interp_name, &interp);
-  if (!st) st = make_stack(emu);
+  if (!st) st = make_stack(emu, stack_prot(&f));
   if (!st) st = make_trampoline(emu);
   if (f.fd >= 0) close(f.fd);
   if (st) return st;
