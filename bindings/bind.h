@@ -1,8 +1,9 @@
 /* Private to bindings/: the Lua side of kit/emu.h. Only the public header and Lua's are used here.
  *
- * One Bind per emu, in the emu's userdata. Handles (hooks, counters, ...) are userdata whose first member points to it; they are
- * anchored in the emu's user value until they are closed, so that a script may drop them. Every call from the engine into Lua
- * goes through bind_call (call.c): one protected door. An error there stops the guest and is raised from emu:run().
+ * One Bind per emu, in the emu's userdata. Handles (hooks, counters, ...) are userdata whose first
+ * member points to it; they are anchored in the emu's user value until they are closed, so that a
+ * script may drop them. Every call from the engine into Lua goes through bind_call (call.c): one
+ * protected door. An error there stops the guest and is raised from emu:run().
  */
 #ifndef BIND_H
 #define BIND_H
@@ -23,19 +24,21 @@
 #define BIND_PLANE   "kit.plane"
 
 typedef struct Bind {
-  KitEmu *emu;      /* NULL: closed */
-  lua_State *L;     /* runs callbacks: the state that called run, or any that made hooks */
-  lua_State *home;  /* the main state, for callbacks outside of run */
-  int failed;       /* registry reference of a callback's error, LUA_NOREF: none */
+  KitEmu *emu;     /* NULL: closed */
+  lua_State *L;    /* runs callbacks: the state that called run, or any that made hooks */
+  lua_State *home; /* the main state, for callbacks outside of run */
+  int failed;      /* registry reference of a callback's error, LUA_NOREF: none */
   bool running;
   struct BindPending *pending; /* hooks on symbols that are not loaded yet */
   KitHook *image_hook;
 } Bind;
 
-/* call.c: the function and n arguments are on b->L; leaves `results` values, or returns false with nothing left. */
+/* call.c: the function and n arguments are on b->L; leaves `results` values, or returns false with
+ * nothing left. */
 bool bind_call(Bind *b, int n, int results);
 int bind_traceback(lua_State *L);
-/* What a callback's result (popped) means: nothing, "stop", "deny", "replace"; anything else is an error of the script. */
+/* What a callback's result (popped) means: nothing, "stop", "deny", "replace"; anything else is an
+ * error of the script. */
 KitVerdict bind_verdict(lua_State *L, Bind *b);
 /* Raises a callback's pending error, if any. */
 void bind_rethrow(lua_State *L, Bind *b);
@@ -44,17 +47,19 @@ int bind_failure(lua_State *L, Bind *b);
 int bind_fail_with(lua_State *L, const KitError *err);
 
 /* emu.c */
-int bind_open(lua_State *L);                  /* kit.open; upvalue 1 is the module table */
-int bind_io_open(lua_State *L);                /* io.open; upvalue 1 is the original */
-Bind *bind_emu(lua_State *L, int idx);       /* raises if closed */
-Bind *bind_emu_any(lua_State *L, int idx);   /* closed ones too */
-void bind_anchor(lua_State *L, int emu_idx, const void *key); /* value on top stays alive with the emu; not popped */
+int bind_open(lua_State *L);               /* kit.open; upvalue 1 is the module table */
+int bind_io_open(lua_State *L);            /* io.open; upvalue 1 is the original */
+Bind *bind_emu(lua_State *L, int idx);     /* raises if closed */
+Bind *bind_emu_any(lua_State *L, int idx); /* closed ones too */
+void bind_anchor(lua_State *L, int emu_idx,
+                 const void *key); /* value on top stays alive with the emu; not popped */
 void bind_release(lua_State *L, Bind *b, const void *key);
-uint64_t bind_address(lua_State *L, Bind *b, int idx);        /* integer or symbol name; raises */
+uint64_t bind_address(lua_State *L, Bind *b, int idx); /* integer or symbol name; raises */
 bool bind_try_symbol(Bind *b, const char *name, KitSymbol *out);
 /* A metatable named `name`: methods are in __index unless the table has its own. */
 void bind_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
-int bind_enum(lua_State *L, int idx, const char *what, int (*find)(const char *name)); /* raises on unknown */
+int bind_enum(lua_State *L, int idx, const char *what,
+              int (*find)(const char *name)); /* raises on unknown */
 
 /* One opener per file. */
 void bind_open_emu(lua_State *L);
@@ -72,7 +77,8 @@ void bind_push_regs(lua_State *L, int emu_idx, int tid);
 void bind_push_mem(lua_State *L, int emu_idx);
 void bind_push_image(lua_State *L, const KitImage *image);
 
-/* filter.c: reads the filter table at idx. Returns a symbol that is not loaded yet (the filter needs it), or NULL. */
+/* filter.c: reads the filter table at idx. Returns a symbol that is not loaded yet (the filter
+ * needs it), or NULL. */
 const char *bind_filter(lua_State *L, int idx, Bind *b, KitEventKind event, KitFilter *f);
 
 /* event.c: a Lua object over a live event; bind_event_expire makes it useless. */

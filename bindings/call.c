@@ -25,8 +25,10 @@ bool bind_call(Bind *b, int n, int results) {
     lua_pop(L, 1);
     return false;
   }
-  if (b->failed == LUA_NOREF) b->failed = luaL_ref(L, LUA_REGISTRYINDEX);
-  else lua_pop(L, 1); /* the first error is the one to see */
+  if (b->failed == LUA_NOREF)
+    b->failed = luaL_ref(L, LUA_REGISTRYINDEX);
+  else
+    lua_pop(L, 1); /* the first error is the one to see */
   return false;
 }
 

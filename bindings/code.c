@@ -47,7 +47,9 @@ static void push_symbol(lua_State *L, const KitSymbol *s) {
 static int emu_symbol(lua_State *L) {
   Bind *b = bind_emu(L, 1);
   KitSymbol s;
-  KitStatus st = lua_type(L, 2) == LUA_TNUMBER ? kit_symbol_at(b->emu, (uint64_t)luaL_checkinteger(L, 2), &s) : kit_symbol(b->emu, luaL_checkstring(L, 2), &s);
+  KitStatus st = lua_type(L, 2) == LUA_TNUMBER
+                     ? kit_symbol_at(b->emu, (uint64_t)luaL_checkinteger(L, 2), &s)
+                     : kit_symbol(b->emu, luaL_checkstring(L, 2), &s);
   if (st) return bind_failure(L, b);
   push_symbol(L, &s);
   return 1;
@@ -90,7 +92,8 @@ static int push_frames(lua_State *L, const KitFrame *f, size_t n) {
   return 1;
 }
 
-/* emu:lookup(pc) -> array of frames, the innermost inlined function first; nil if nothing is known of pc */
+/* emu:lookup(pc) -> array of frames, the innermost inlined function first; nil if nothing is known
+ * of pc */
 static int emu_lookup(lua_State *L) {
   Bind *b = bind_emu(L, 1);
   KitFrame f[32];
@@ -138,7 +141,8 @@ static int emu_line(lua_State *L) {
   Bind *b = bind_emu(L, 1);
   uint64_t at[64];
   size_t n;
-  if (kit_line_addresses(b->emu, luaL_checkstring(L, 2), (int)luaL_checkinteger(L, 3), at, 64, &n)) return bind_failure(L, b);
+  if (kit_line_addresses(b->emu, luaL_checkstring(L, 2), (int)luaL_checkinteger(L, 3), at, 64, &n))
+    return bind_failure(L, b);
   lua_newtable(L);
   for (size_t i = 0; i < n && i < 64; i++) {
     lua_pushinteger(L, (lua_Integer)at[i]);
@@ -148,14 +152,23 @@ static int emu_line(lua_State *L) {
 }
 
 /* DWARF 5, 7.8: encodings of base types. */
-enum { ATE_ADDRESS = 1, ATE_BOOLEAN = 2, ATE_FLOAT = 4, ATE_SIGNED = 5, ATE_SIGNED_CHAR = 6, ATE_UNSIGNED = 7, ATE_UNSIGNED_CHAR = 8 };
+enum {
+  ATE_ADDRESS = 1,
+  ATE_BOOLEAN = 2,
+  ATE_FLOAT = 4,
+  ATE_SIGNED = 5,
+  ATE_SIGNED_CHAR = 6,
+  ATE_UNSIGNED = 7,
+  ATE_UNSIGNED_CHAR = 8
+};
 
 static void push_value(lua_State *L, const KitVariable *v) {
   uint64_t raw = 0;
   size_t n = v->size < 8 ? v->size : 8;
   memcpy(&raw, v->value, n);
   int shift = (int)(64 - 8 * n);
-  if (!v->available || !n) lua_pushnil(L);
+  if (!v->available || !n)
+    lua_pushnil(L);
   else if (v->encoding == ATE_FLOAT && v->size == 4) {
     float f;
     memcpy(&f, &raw, 4);
@@ -164,10 +177,14 @@ static void push_value(lua_State *L, const KitVariable *v) {
     double d;
     memcpy(&d, &raw, 8);
     lua_pushnumber(L, d);
-  } else if (v->encoding == ATE_BOOLEAN) lua_pushboolean(L, raw != 0);
-  else if ((v->encoding == ATE_SIGNED || v->encoding == ATE_SIGNED_CHAR) && v->size <= 8) lua_pushinteger(L, (lua_Integer)((int64_t)(raw << shift) >> shift));
-  else if (v->encoding && v->size <= 8) lua_pushinteger(L, (lua_Integer)raw);
-  else lua_pushlstring(L, (const char *)v->value, v->size < 16 ? v->size : 16);
+  } else if (v->encoding == ATE_BOOLEAN)
+    lua_pushboolean(L, raw != 0);
+  else if ((v->encoding == ATE_SIGNED || v->encoding == ATE_SIGNED_CHAR) && v->size <= 8)
+    lua_pushinteger(L, (lua_Integer)((int64_t)(raw << shift) >> shift));
+  else if (v->encoding && v->size <= 8)
+    lua_pushinteger(L, (lua_Integer)raw);
+  else
+    lua_pushlstring(L, (const char *)v->value, v->size < 16 ? v->size : 16);
 }
 
 static void collect_variable(void *ctx, const KitVariable *v) {
@@ -184,7 +201,8 @@ static void collect_variable(void *ctx, const KitVariable *v) {
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 }
 
-/* emu:locals([frame [, tid]]) -> array of {name, type, value, size, address, is_argument}; frame 1 is the innermost */
+/* emu:locals([frame [, tid]]) -> array of {name, type, value, size, address, is_argument}; frame 1
+ * is the innermost */
 static int emu_locals(lua_State *L) {
   Bind *b = bind_emu(L, 1);
   lua_Integer frame = luaL_optinteger(L, 2, 1);
@@ -195,5 +213,7 @@ static int emu_locals(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_code_methods[] = {{"symbol", emu_symbol}, {"symbols", emu_symbols}, {"lookup", emu_lookup}, {"backtrace", emu_backtrace},
-                                      {"disasm", emu_disasm}, {"line", emu_line}, {"locals", emu_locals}, {NULL, NULL}};
+const luaL_Reg bind_code_methods[] = {{"symbol", emu_symbol}, {"symbols", emu_symbols},
+                                      {"lookup", emu_lookup}, {"backtrace", emu_backtrace},
+                                      {"disasm", emu_disasm}, {"line", emu_line},
+                                      {"locals", emu_locals}, {NULL, NULL}};

@@ -5,7 +5,8 @@
 
 #include "bind.h"
 
-/* ---- shared helpers ---------------------------------------------------------------------------------------- */
+/* ---- shared helpers
+ * ---------------------------------------------------------------------------------------- */
 
 Bind *bind_emu_any(lua_State *L, int idx) { return luaL_checkudata(L, idx, BIND_EMU); }
 
@@ -34,12 +35,15 @@ void bind_release(lua_State *L, Bind *b, const void *key) {
   lua_pop(L, 2);
 }
 
-bool bind_try_symbol(Bind *b, const char *name, KitSymbol *out) { return !kit_symbol(b->emu, name, out); }
+bool bind_try_symbol(Bind *b, const char *name, KitSymbol *out) {
+  return !kit_symbol(b->emu, name, out);
+}
 
 uint64_t bind_address(lua_State *L, Bind *b, int idx) {
   KitSymbol s;
   if (lua_type(L, idx) != LUA_TSTRING) return (uint64_t)luaL_checkinteger(L, idx);
-  if (!bind_try_symbol(b, lua_tostring(L, idx), &s)) luaL_error(L, "no symbol '%s'", lua_tostring(L, idx));
+  if (!bind_try_symbol(b, lua_tostring(L, idx), &s))
+    luaL_error(L, "no symbol '%s'", lua_tostring(L, idx));
   return s.address;
 }
 
@@ -59,7 +63,9 @@ int bind_enum(lua_State *L, int idx, const char *what, int (*find)(const char *n
   return v;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* Array of strings at idx as a NULL-terminated vector in a userdata (left on the stack). */
 static const char **string_vector(lua_State *L, int idx, const char *what) {
@@ -92,8 +98,8 @@ static const char *text(lua_State *L, int idx, const char *key) {
   return luaL_optstring(L, -1, NULL); /* stays on the stack, hence valid */
 }
 
-/* kit.open(command [, options]) -> emu, or nil, message, code. command: array of strings, the program first.
- * Options not given are taken from kit.options, which the kitlua command sets. */
+/* kit.open(command [, options]) -> emu, or nil, message, code. command: array of strings, the
+ * program first. Options not given are taken from kit.options, which the kitlua command sets. */
 int bind_open(lua_State *L) { /* upvalue 1: the module */
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 2);
@@ -154,7 +160,9 @@ static int emu_close(lua_State *L) {
   return 0;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 /* For the command: its exit status is the guest's. */
 static void note_end(lua_State *L, const KitStop *s) {
@@ -166,7 +174,8 @@ static void note_end(lua_State *L, const KitStop *s) {
 }
 
 static int push_stop(lua_State *L, Bind *b, const KitStop *s) {
-  static const char *const reasons[] = {"exit", "signal", "hook", "breakpoint", "watch", "step", "interrupt", "fault"};
+  static const char *const reasons[] = {"exit",  "signal", "hook",      "breakpoint",
+                                        "watch", "step",   "interrupt", "fault"};
   note_end(L, s);
   bind_rethrow(L, b);
   lua_createtable(L, 0, 9);
@@ -217,7 +226,8 @@ static int run_with(lua_State *L, Bind *b, bool step, int tid, uint64_t n) {
 /* emu:run([max_insns]) -> stop */
 static int emu_run(lua_State *L) {
   Bind *b = bind_emu(L, 1);
-  return run_with(L, b, false, 0, lua_isnoneornil(L, 2) ? UINT64_MAX : (uint64_t)luaL_checkinteger(L, 2));
+  return run_with(L, b, false, 0,
+                  lua_isnoneornil(L, 2) ? UINT64_MAX : (uint64_t)luaL_checkinteger(L, 2));
 }
 
 /* emu:step([n [, tid]]) -> stop */
@@ -261,8 +271,13 @@ static int emu_count_insns(lua_State *L) {
 static int emu_stats(lua_State *L) {
   KitStats s;
   kit_stats(bind_emu(L, 1)->emu, &s);
-  const struct { const char *name; uint64_t v; } rows[] = {{"regions", s.regions}, {"region_insns", s.region_insns}, {"flushes", s.flushes},
-      {"invalidations", s.invalidations}, {"lookups", s.lookups}, {"signals", s.signals}, {"syscalls", s.syscalls}};
+  const struct {
+    const char *name;
+    uint64_t v;
+  } rows[] = {{"regions", s.regions},  {"region_insns", s.region_insns},
+              {"flushes", s.flushes},  {"invalidations", s.invalidations},
+              {"lookups", s.lookups},  {"signals", s.signals},
+              {"syscalls", s.syscalls}};
   lua_newtable(L);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     lua_pushinteger(L, (lua_Integer)rows[i].v);
@@ -274,7 +289,8 @@ static int emu_stats(lua_State *L) {
 /* emu:host_path(guest path) -> path as the host sees it */
 static int emu_host_path(lua_State *L) {
   char buf[4096];
-  if (!kit_host_path(bind_emu(L, 1)->emu, luaL_checkstring(L, 2), buf, sizeof buf)) return luaL_pushfail(L), 1;
+  if (!kit_host_path(bind_emu(L, 1)->emu, luaL_checkstring(L, 2), buf, sizeof buf))
+    return luaL_pushfail(L), 1;
   lua_pushstring(L, buf);
   return 1;
 }
@@ -300,7 +316,8 @@ static KitEmu *live_emu(lua_State *L) {
   return emu;
 }
 
-/* io.open while a guest lives: the guest must not find the file among its descriptors. Upvalue 1: the original. */
+/* io.open while a guest lives: the guest must not find the file among its descriptors. Upvalue 1:
+ * the original. */
 int bind_io_open(lua_State *L) {
   int n = lua_gettop(L);
   const char *mode = luaL_optstring(L, 2, "r");
@@ -309,11 +326,14 @@ int bind_io_open(lua_State *L) {
   lua_call(L, n, LUA_MULTRET);
   luaL_Stream *s = luaL_testudata(L, n + 1, LUA_FILEHANDLE);
   KitEmu *emu = s ? live_emu(L) : NULL;
-  if (emu && !shield(emu, s, mode)) return luaL_error(L, "no descriptor left for %s", lua_tostring(L, 1));
+  if (emu && !shield(emu, s, mode))
+    return luaL_error(L, "no descriptor left for %s", lua_tostring(L, 1));
   return lua_gettop(L) - n;
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------------ */
+/* ---- properties
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 int bind_push_threads(lua_State *L, Bind *b, int emu_idx) {
   KitThreadInfo info[256];
@@ -336,7 +356,9 @@ int bind_push_threads(lua_State *L, Bind *b, int emu_idx) {
 
 static int push_insns(lua_State *L, Bind *b) {
   uint64_t n;
-  if (!kit_insns(b->emu, &n)) return luaL_error(L, "instructions are not counted: call emu:count_insns() before the first run");
+  if (!kit_insns(b->emu, &n))
+    return luaL_error(L,
+                      "instructions are not counted: call emu:count_insns() before the first run");
   lua_pushinteger(L, (lua_Integer)n);
   return 1;
 }
@@ -360,21 +382,28 @@ static int emu_index(lua_State *L) {
   return luaL_error(L, "an emu has no field '%s'", k);
 }
 
-static int emu_newindex(lua_State *L) { return luaL_error(L, "field '%s' of an emu cannot be set", luaL_checkstring(L, 2)); }
+static int emu_newindex(lua_State *L) {
+  return luaL_error(L, "field '%s' of an emu cannot be set", luaL_checkstring(L, 2));
+}
 
 static int emu_tostring(lua_State *L) {
   Bind *b = bind_emu_any(L, 1);
-  if (b->emu) lua_pushfstring(L, "emu (%s, pid %d)", kit_arch(b->emu), kit_pid(b->emu));
-  else lua_pushliteral(L, "emu (closed)");
+  if (b->emu)
+    lua_pushfstring(L, "emu (%s, pid %d)", kit_arch(b->emu), kit_pid(b->emu));
+  else
+    lua_pushliteral(L, "emu (closed)");
   return 1;
 }
 
-/* ---- what syscall.def says ------------------------------------------------------------------------------------------- */
+/* ---- what syscall.def says
+ * ------------------------------------------------------------------------------------------- */
 
-/* emu:syscall_info(name or nr) -> {name, nr, ret, classes, args = {{name, kind, set, len_arg}...}} */
+/* emu:syscall_info(name or nr) -> {name, nr, ret, classes, args = {{name, kind, set, len_arg}...}}
+ */
 static int emu_syscall_info(lua_State *L) {
   Bind *b = bind_emu(L, 1);
-  int nr = lua_type(L, 2) == LUA_TSTRING ? kit_syscall_find(b->emu, lua_tostring(L, 2)) : (int)luaL_checkinteger(L, 2);
+  int nr = lua_type(L, 2) == LUA_TSTRING ? kit_syscall_find(b->emu, lua_tostring(L, 2))
+                                         : (int)luaL_checkinteger(L, 2);
   const KitSyscallInfo *s = kit_syscall_info(b->emu, nr);
   if (!s) return luaL_pushfail(L), 1;
   lua_createtable(L, 0, 5);
@@ -453,11 +482,25 @@ static int emu_struct(lua_State *L) {
 }
 
 void bind_open_emu(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__close", emu_close}, {"__gc", emu_close}, {"__newindex", emu_newindex}, {"__tostring", emu_tostring}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"close", emu_close}, {"run", emu_run}, {"step", emu_step}, {"interrupt", emu_interrupt}, {"catch_interrupts", emu_catch_interrupts}, {"kill", emu_kill},
-                                     {"stop_on_fault", emu_stop_on_fault}, {"count_insns", emu_count_insns}, {"stats", emu_stats},
-                                     {"host_path", emu_host_path}, {"syscall_info", emu_syscall_info},
-                                     {"flags", emu_flags}, {"struct", emu_struct}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__close", emu_close},
+                                  {"__gc", emu_close},
+                                  {"__newindex", emu_newindex},
+                                  {"__tostring", emu_tostring},
+                                  {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", emu_close},
+                                     {"run", emu_run},
+                                     {"step", emu_step},
+                                     {"interrupt", emu_interrupt},
+                                     {"catch_interrupts", emu_catch_interrupts},
+                                     {"kill", emu_kill},
+                                     {"stop_on_fault", emu_stop_on_fault},
+                                     {"count_insns", emu_count_insns},
+                                     {"stats", emu_stats},
+                                     {"host_path", emu_host_path},
+                                     {"syscall_info", emu_syscall_info},
+                                     {"flags", emu_flags},
+                                     {"struct", emu_struct},
+                                     {NULL, NULL}};
   luaL_newmetatable(L, BIND_EMU);
   luaL_setfuncs(L, meta, 0);
   lua_newtable(L);

@@ -20,7 +20,8 @@ struct BindEvent *bind_push_event(lua_State *L, Bind *b, KitEvent *ev) {
   return e;
 }
 
-static const char *const branch_names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
+static const char *const branch_names[] = {"none", "jump",    "cond", "call",
+                                           "ret",  "syscall", "trap"};
 
 static int push_int(lua_State *L, int64_t v) {
   lua_pushinteger(L, (lua_Integer)v);
@@ -51,14 +52,17 @@ static int push_field(lua_State *L, const KitEvent *ev, const char *k) {
   if (IS("tid")) return push_int(L, ev->tid);
   if (IS("pc")) return push_int(L, (int64_t)ev->pc);
   switch (ev->kind) {
-  case KIT_EV_SYSCALL: case KIT_EV_SYSRET:
+  case KIT_EV_SYSCALL:
+  case KIT_EV_SYSRET:
     if (IS("nr")) return push_int(L, ev->syscall.nr);
     if (IS("name")) return push_text(L, ev->syscall.name);
     if (IS("args")) return push_args(L, ev);
     if (IS("result")) return push_int(L, ev->syscall.result);
     if (IS("restarted")) return push_bool(L, ev->syscall.restarted);
     break;
-  case KIT_EV_MAP: case KIT_EV_UNMAP: case KIT_EV_PROTECT:
+  case KIT_EV_MAP:
+  case KIT_EV_UNMAP:
+  case KIT_EV_PROTECT:
     if (IS("addr")) return push_int(L, (int64_t)ev->map.addr);
     if (IS("len")) return push_int(L, (int64_t)ev->map.len);
     if (IS("prot")) return push_int(L, ev->map.prot);
@@ -75,8 +79,10 @@ static int push_field(lua_State *L, const KitEvent *ev, const char *k) {
     if (IS("sender")) return push_int(L, ev->signal.sender);
     if (IS("action")) return push_text(L, ev->signal.action);
     if (IS("siginfo")) {
-      if (ev->signal.siginfo) lua_pushlstring(L, ev->signal.siginfo, 128);
-      else lua_pushnil(L);
+      if (ev->signal.siginfo)
+        lua_pushlstring(L, ev->signal.siginfo, 128);
+      else
+        lua_pushnil(L);
       return 1;
     }
     break;
@@ -106,13 +112,19 @@ static int push_field(lua_State *L, const KitEvent *ev, const char *k) {
   case KIT_EV_BLOCK:
     if (IS("n_insns")) return push_int(L, ev->block.n_insns);
     break;
-  case KIT_EV_BRANCH: case KIT_EV_CALL: case KIT_EV_RET: case KIT_EV_JUMP: case KIT_EV_COND:
+  case KIT_EV_BRANCH:
+  case KIT_EV_CALL:
+  case KIT_EV_RET:
+  case KIT_EV_JUMP:
+  case KIT_EV_COND:
     if (IS("from")) return push_int(L, (int64_t)ev->branch.from);
     if (IS("to")) return push_int(L, (int64_t)ev->branch.to);
     if (IS("branch")) return push_text(L, branch_names[ev->branch.kind]);
     if (IS("taken")) return push_bool(L, ev->branch.taken);
     break;
-  case KIT_EV_LOAD: case KIT_EV_STORE: case KIT_EV_ACCESS:
+  case KIT_EV_LOAD:
+  case KIT_EV_STORE:
+  case KIT_EV_ACCESS:
     if (IS("addr")) return push_int(L, (int64_t)ev->access.addr);
     if (IS("size")) return push_int(L, ev->access.size);
     if (IS("is_write")) return push_bool(L, ev->access.is_write);
@@ -148,15 +160,19 @@ static int event_newindex(lua_State *L) {
 
 static int event_tostring(lua_State *L) {
   struct BindEvent *e = luaL_checkudata(L, 1, BIND_EVENT);
-  if (e->ev) lua_pushfstring(L, "%s event at %p", kit_event_name(e->ev->kind), (void *)(uintptr_t)e->ev->pc);
-  else lua_pushliteral(L, "event (over)");
+  if (e->ev)
+    lua_pushfstring(L, "%s event at %p", kit_event_name(e->ev->kind), (void *)(uintptr_t)e->ev->pc);
+  else
+    lua_pushliteral(L, "event (over)");
   return 1;
 }
 
 void bind_event_copy(lua_State *L, Bind *b, const KitEvent *ev) {
-  static const char *const fields[] = {"kind", "tid", "pc", "nr", "name", "args", "result", "restarted", "addr", "len", "prot", "flags", "fd", "offset", "path",
-                                       "signo", "code", "sender", "action", "is_write", "is_exec", "what", "created", "child", "image", "loaded", "status",
-                                       "vfork", "n_insns", "from", "to", "branch", "taken", "size"};
+  static const char *const fields[] = {
+      "kind",   "tid",      "pc",      "nr",   "name",    "args",  "result", "restarted", "addr",
+      "len",    "prot",     "flags",   "fd",   "offset",  "path",  "signo",  "code",      "sender",
+      "action", "is_write", "is_exec", "what", "created", "child", "image",  "loaded",    "status",
+      "vfork",  "n_insns",  "from",    "to",   "branch",  "taken", "size"};
   (void)b;
   lua_newtable(L);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -164,7 +180,10 @@ void bind_event_copy(lua_State *L, Bind *b, const KitEvent *ev) {
 }
 
 void bind_open_event(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__index", event_index}, {"__newindex", event_newindex}, {"__tostring", event_tostring}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__index", event_index},
+                                  {"__newindex", event_newindex},
+                                  {"__tostring", event_tostring},
+                                  {NULL, NULL}};
   luaL_newmetatable(L, BIND_EVENT);
   luaL_setfuncs(L, meta, 0);
   lua_pop(L, 1);

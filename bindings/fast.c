@@ -1,11 +1,13 @@
-/* The fast paths in Lua: emu:count, emu:callgraph, emu:trace, emu:plane. Declared before, read after. */
+/* The fast paths in Lua: emu:count, emu:callgraph, emu:trace, emu:plane. Declared before, read
+ * after. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bind.h"
 
 /* A handle of any of the four kinds; `obj` is NULL once closed. */
-typedef struct Check { /* a function that a plane check calls: in the registry, under this address */
+typedef struct Check { /* a function that a plane check calls: in the registry, under this address
+                        */
   Bind *bind;
   struct Check *next;
 } Check;
@@ -37,7 +39,9 @@ static Handle *check(lua_State *L, const char *class) {
   return h;
 }
 
-static int raise_last(lua_State *L, Bind *b) { return luaL_error(L, "%s", kit_error(b->emu)->message); }
+static int raise_last(lua_State *L, Bind *b) {
+  return luaL_error(L, "%s", kit_error(b->emu)->message);
+}
 
 static int handle_tostring(lua_State *L) {
   const char *class = lua_tostring(L, lua_upvalueindex(1));
@@ -50,7 +54,8 @@ static int option_string(lua_State *L, int idx, const char *key, const char *con
   int found = 0;
   if (lua_istable(L, idx) && lua_getfield(L, idx, key) != LUA_TNIL) {
     const char *s = luaL_checkstring(L, -1);
-    for (found = 0; names[found] && strcmp(names[found], s); found++) {}
+    for (found = 0; names[found] && strcmp(names[found], s); found++) {
+    }
     if (!names[found]) luaL_error(L, "'%s' is no value for '%s'", s, key);
   }
   return found;
@@ -66,12 +71,16 @@ static void option_filter(lua_State *L, int idx, Bind *b, KitEventKind event, Ki
   lua_pop(L, 1);
 }
 
-/* ---- counters ------------------------------------------------------------------------------------------------ */
+/* ---- counters
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* emu:count(event [, {by = "insn"|"block"|"function"|"line"|"edge"|"thread", filter = {...}}]) -> counter
- * by "function" and "line" count blocks' instructions and add them up by symbol when read. */
+/* emu:count(event [, {by = "insn"|"block"|"function"|"line"|"edge"|"thread", filter = {...}}]) ->
+ * counter by "function" and "line" count blocks' instructions and add them up by symbol when read.
+ */
 static int emu_count(lua_State *L) {
-  static const char *const names[] = {"none", "insn", "block", "edge", "thread", "function", "line", NULL};
+  static const char *const names[] = {"none",   "insn",     "block", "edge",
+                                      "thread", "function", "line",  NULL};
   Bind *b = bind_emu(L, 1);
   lua_settop(L, 3);
   KitCountSpec spec = {.event = (KitEventKind)bind_enum(L, 2, "event", kit_event_find)};
@@ -135,14 +144,20 @@ static void add_pair(void *ctx, const KitCountRow *r) {
   lua_State *L = ((void **)ctx)[0];
   Handle *h = ((void **)ctx)[1];
   KitFrame f;
-  if (h->by == KIT_BY_THREAD) lua_pushinteger(L, r->tid);
-  else if (!h->by_function && !h->n_fields) lua_pushinteger(L, (lua_Integer)r->key);
+  if (h->by == KIT_BY_THREAD)
+    lua_pushinteger(L, r->tid);
+  else if (!h->by_function && !h->n_fields)
+    lua_pushinteger(L, (lua_Integer)r->key);
   else if (h->by_function) {
     KitSymbol s;
-    if (!kit_symbol_at(h->bind->emu, r->key, &s)) lua_pushstring(L, s.name);
-    else lua_pushfstring(L, "%p", (void *)(uintptr_t)r->key);
-  } else if (kit_lookup(h->bind->emu, r->key, &f, 1) && f.line) lua_pushfstring(L, "%s:%d", f.file, f.line);
-  else lua_pushliteral(L, "?");
+    if (!kit_symbol_at(h->bind->emu, r->key, &s))
+      lua_pushstring(L, s.name);
+    else
+      lua_pushfstring(L, "%p", (void *)(uintptr_t)r->key);
+  } else if (kit_lookup(h->bind->emu, r->key, &f, 1) && f.line)
+    lua_pushfstring(L, "%s:%d", f.file, f.line);
+  else
+    lua_pushliteral(L, "?");
   lua_pushvalue(L, -1);
   lua_rawget(L, -3);
   lua_Integer before = lua_tointeger(L, -1);
@@ -170,7 +185,9 @@ static int counter_close(lua_State *L) {
   return 0;
 }
 
-/* ---- call graph ----------------------------------------------------------------------------------------------------- */
+/* ---- call graph
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 /* emu:callgraph([{by_thread = bool, fold = n}]) -> graph */
 static int emu_callgraph(lua_State *L) {
@@ -214,8 +231,8 @@ static void push_node(void *ctx, const KitGraphNode *n) {
   lua_rawseti(L, -2, (lua_Integer)n->id + 1);
 }
 
-/* nodes() -> array of {id, parent, fn, call_pc, calls, self, inclusive, fn_inclusive, fold, tid, is_signal}, parents
- * before children */
+/* nodes() -> array of {id, parent, fn, call_pc, calls, self, inclusive, fn_inclusive, fold, tid,
+ * is_signal}, parents before children */
 static int graph_nodes(lua_State *L) {
   Handle *h = check(L, BIND_GRAPH);
   lua_newtable(L);
@@ -253,7 +270,9 @@ static int graph_close(lua_State *L) {
   return 0;
 }
 
-/* ---- rings ------------------------------------------------------------------------------------------------------------ */
+/* ---- rings
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static int field_find(const char *name) {
   for (int f = 0; f < KIT_F_FIELDS; f++)
@@ -300,7 +319,8 @@ static int emu_trace(lua_State *L) {
   return 1;
 }
 
-/* Iterator over the records at hand: for pc, addr in ring:records() do. upvalues: ring, next index. */
+/* Iterator over the records at hand: for pc, addr in ring:records() do. upvalues: ring, next index.
+ */
 static int next_record(lua_State *L) {
   Handle *h = lua_touserdata(L, lua_upvalueindex(1));
   size_t n, i = (size_t)lua_tointeger(L, lua_upvalueindex(2));
@@ -309,7 +329,8 @@ static int next_record(lua_State *L) {
   if (i >= n) return 0;
   lua_pushinteger(L, (lua_Integer)i + 1);
   lua_replace(L, lua_upvalueindex(2));
-  for (int f = 0; f < h->n_fields; f++) lua_pushinteger(L, (lua_Integer)rec[i * (size_t)h->n_fields + (size_t)f]);
+  for (int f = 0; f < h->n_fields; f++)
+    lua_pushinteger(L, (lua_Integer)rec[i * (size_t)h->n_fields + (size_t)f]);
   return h->n_fields;
 }
 
@@ -350,7 +371,9 @@ static int ring_close(lua_State *L) {
   return 0;
 }
 
-/* ---- planes ------------------------------------------------------------------------------------------------------------- */
+/* ---- planes
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 /* emu:plane{name = s, bits = 1|2|8} -> plane, or nil, message, code */
 static int emu_plane(lua_State *L) {
@@ -371,7 +394,9 @@ static int emu_plane(lua_State *L) {
 /* plane:fill(addr, len, value) */
 static int plane_fill(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
-  if (kit_plane_fill(h->obj, bind_address(L, h->bind, 2), (uint64_t)luaL_checkinteger(L, 3), (uint8_t)luaL_checkinteger(L, 4))) return bind_failure(L, h->bind);
+  if (kit_plane_fill(h->obj, bind_address(L, h->bind, 2), (uint64_t)luaL_checkinteger(L, 3),
+                     (uint8_t)luaL_checkinteger(L, 4)))
+    return bind_failure(L, h->bind);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -400,7 +425,8 @@ static int plane_set(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
   size_t n;
   const char *s = luaL_checklstring(L, 3, &n);
-  if (kit_plane_set(h->obj, bind_address(L, h->bind, 2), (const uint8_t *)s, n)) return bind_failure(L, h->bind);
+  if (kit_plane_set(h->obj, bind_address(L, h->bind, 2), (const uint8_t *)s, n))
+    return bind_failure(L, h->bind);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -410,7 +436,9 @@ static int plane_find(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
   uint64_t where;
   uint8_t value;
-  if (!kit_plane_find(h->obj, bind_address(L, h->bind, 2), (uint64_t)luaL_checkinteger(L, 3), &where, &value)) return luaL_pushfail(L), 1;
+  if (!kit_plane_find(h->obj, bind_address(L, h->bind, 2), (uint64_t)luaL_checkinteger(L, 3),
+                      &where, &value))
+    return luaL_pushfail(L), 1;
   lua_pushinteger(L, (lua_Integer)where);
   lua_pushinteger(L, value);
   return 2;
@@ -430,7 +458,8 @@ static KitVerdict on_check(void *user, KitEmu *emu, KitEvent *ev) {
   return bind_verdict(L, c->bind);
 }
 
-/* plane:check("load"|"store"|"access" [, fn]): fn(pc, addr, size, is_write) at accesses to marked bytes; without fn they stop the run */
+/* plane:check("load"|"store"|"access" [, fn]): fn(pc, addr, size, is_write) at accesses to marked
+ * bytes; without fn they stop the run */
 static int plane_check(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
   KitEventKind event = (KitEventKind)bind_enum(L, 2, "event", kit_event_find);
@@ -468,10 +497,16 @@ static int plane_close(lua_State *L) {
   return 0;
 }
 
-const luaL_Reg bind_fast_methods[] = {{"count", emu_count}, {"callgraph", emu_callgraph}, {"trace", emu_trace}, {"plane", emu_plane}, {NULL, NULL}};
+const luaL_Reg bind_fast_methods[] = {{"count", emu_count},
+                                      {"callgraph", emu_callgraph},
+                                      {"trace", emu_trace},
+                                      {"plane", emu_plane},
+                                      {NULL, NULL}};
 
-static void open_class(lua_State *L, const char *class, lua_CFunction close, lua_CFunction len, const luaL_Reg *methods) {
-  const luaL_Reg meta[] = {{"__close", close}, {"__gc", close}, {len ? "__len" : NULL, len}, {NULL, NULL}};
+static void open_class(lua_State *L, const char *class, lua_CFunction close, lua_CFunction len,
+                       const luaL_Reg *methods) {
+  const luaL_Reg meta[] = {
+      {"__close", close}, {"__gc", close}, {len ? "__len" : NULL, len}, {NULL, NULL}};
   bind_class(L, class, meta, methods);
   luaL_getmetatable(L, class);
   lua_pushstring(L, class);
@@ -481,10 +516,22 @@ static void open_class(lua_State *L, const char *class, lua_CFunction close, lua
 }
 
 void bind_open_fast(lua_State *L) {
-  static const luaL_Reg counter[] = {{"total", counter_total}, {"rows", counter_rows}, {"read", counter_read}, {"zero", counter_zero}, {"close", counter_close}, {NULL, NULL}};
-  static const luaL_Reg graph[] = {{"nodes", graph_nodes}, {"stack", graph_stack}, {"zero", graph_zero}, {"close", graph_close}, {NULL, NULL}};
-  static const luaL_Reg ring[] = {{"records", ring_records}, {"clear", ring_clear}, {"dropped", ring_dropped}, {"close", ring_close}, {NULL, NULL}};
-  static const luaL_Reg plane[] = {{"fill", plane_fill}, {"get", plane_get}, {"set", plane_set}, {"find", plane_find}, {"check", plane_check}, {"close", plane_close}, {NULL, NULL}};
+  static const luaL_Reg counter[] = {{"total", counter_total}, {"rows", counter_rows},
+                                     {"read", counter_read},   {"zero", counter_zero},
+                                     {"close", counter_close}, {NULL, NULL}};
+  static const luaL_Reg graph[] = {{"nodes", graph_nodes},
+                                   {"stack", graph_stack},
+                                   {"zero", graph_zero},
+                                   {"close", graph_close},
+                                   {NULL, NULL}};
+  static const luaL_Reg ring[] = {{"records", ring_records},
+                                  {"clear", ring_clear},
+                                  {"dropped", ring_dropped},
+                                  {"close", ring_close},
+                                  {NULL, NULL}};
+  static const luaL_Reg plane[] = {
+      {"fill", plane_fill},   {"get", plane_get},     {"set", plane_set}, {"find", plane_find},
+      {"check", plane_check}, {"close", plane_close}, {NULL, NULL}};
   open_class(L, BIND_COUNTER, counter_close, NULL, counter);
   open_class(L, BIND_GRAPH, graph_close, NULL, graph);
   open_class(L, BIND_RING, ring_close, ring_len, ring);

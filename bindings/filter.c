@@ -1,10 +1,9 @@
 /* Filters: the table that limits a hook, counter or trace, as a KitFilter.
  *
- *   pc, pc_len     where the instruction is: address, or a function name (exec: its entry; else all of the function)
- *   from, to       branches: source, target (a name: for `from` the whole function, for `to` its entry)
- *   addr, len      accesses and mappings that overlap [addr, addr+len), len 1 by default
- *   size, size_min, size_max   bytes of an access
- *   tid, every     thread; every n-th match
+ *   pc, pc_len     where the instruction is: address, or a function name (exec: its entry; else all
+ * of the function) from, to       branches: source, target (a name: for `from` the whole function,
+ * for `to` its entry) addr, len      accesses and mappings that overlap [addr, addr+len), len 1 by
+ * default size, size_min, size_max   bytes of an access tid, every     thread; every n-th match
  *   name, nr       system call by name or number
  *   signal         number or name
  */
@@ -23,8 +22,10 @@ static uint64_t integer_field(lua_State *L, int idx, const char *key, uint64_t o
   return v;
 }
 
-/* An address or symbol field: start and length. Returns the name of a symbol that is not loaded, or NULL. */
-static const char *range_field(lua_State *L, int idx, Bind *b, const char *key, bool whole, uint64_t *start, uint64_t *len) {
+/* An address or symbol field: start and length. Returns the name of a symbol that is not loaded, or
+ * NULL. */
+static const char *range_field(lua_State *L, int idx, Bind *b, const char *key, bool whole,
+                               uint64_t *start, uint64_t *len) {
   const char *missing = NULL;
   int type = lua_getfield(L, idx, key);
   if (type == LUA_TNUMBER) {
@@ -78,7 +79,9 @@ static void signal_field(lua_State *L, int idx, KitFilter *f) {
 }
 
 static void check_keys(lua_State *L, int idx) {
-  static const char *const known[] = {"pc", "pc_len", "from", "to", "addr", "len", "size", "size_min", "size_max", "tid", "every", "name", "nr", "signal", NULL};
+  static const char *const known[] = {"pc",    "pc_len", "from",     "to",       "addr",
+                                      "len",   "size",   "size_min", "size_max", "tid",
+                                      "every", "name",   "nr",       "signal",   NULL};
   for (lua_pushnil(L); lua_next(L, idx); lua_pop(L, 1)) {
     const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
     const char *const *k = known;

@@ -1,6 +1,7 @@
 /* emu:on, emu:wrap, emu:replace, emu:events: Lua functions as hooks.
  *
- * A hook whose filter names a symbol that is not loaded yet waits on b->pending and is added when an image with that symbol is. */
+ * A hook whose filter names a symbol that is not loaded yet waits on b->pending and is added when
+ * an image with that symbol is. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,14 @@
 
 typedef struct Hook {
   Bind *bind;
-  KitHook *hook;      /* NULL: closed, or waiting for its symbol */
-  int fn, leave;      /* registry references; LUA_NOREF: none */
+  KitHook *hook; /* NULL: closed, or waiting for its symbol */
+  int fn, leave; /* registry references; LUA_NOREF: none */
   KitEventKind event;
-  char kind;          /* 'o'n, 'w'rap, 'r'eplace, 'e'vents */
+  char kind; /* 'o'n, 'w'rap, 'r'eplace, 'e'vents */
   bool temporary, closed;
-  int filter;         /* registry reference of the filter table while it waits */
-  char *symbol;       /* wrap and replace: the function */
-  uint64_t hits;      /* of the closed hook */
+  int filter;    /* registry reference of the filter table while it waits */
+  char *symbol;  /* wrap and replace: the function */
+  uint64_t hits; /* of the closed hook */
   struct Hook *next_pending;
 } Hook;
 
@@ -27,11 +28,17 @@ KitVerdict bind_verdict(lua_State *L, Bind *b) {
   KitVerdict v = KIT_CONTINUE;
   if (lua_type(L, -1) == LUA_TSTRING) {
     const char *s = lua_tostring(L, -1);
-    if (!strcmp(s, "stop")) v = KIT_STOP;
-    else if (!strcmp(s, "deny")) v = KIT_DENY;
-    else if (!strcmp(s, "replace")) v = KIT_REPLACE;
+    if (!strcmp(s, "stop"))
+      v = KIT_STOP;
+    else if (!strcmp(s, "deny"))
+      v = KIT_DENY;
+    else if (!strcmp(s, "replace"))
+      v = KIT_REPLACE;
     else if (b->failed == LUA_NOREF) {
-      lua_pushfstring(L, "a hook returned '%s': only nothing, \"stop\", \"deny\" and \"replace\" mean something", s);
+      lua_pushfstring(
+          L,
+          "a hook returned '%s': only nothing, \"stop\", \"deny\" and \"replace\" mean something",
+          s);
       b->failed = luaL_ref(L, LUA_REGISTRYINDEX);
       v = KIT_STOP;
     }
@@ -42,16 +49,15 @@ KitVerdict bind_verdict(lua_State *L, Bind *b) {
 
 static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
   KitVerdict v = bind_verdict(L, b);
-  if ((ev->kind == KIT_EV_SYSCALL || ev->kind == KIT_EV_SYSRET) && ev->syscall.replaced) v |= KIT_REPLACE;
+  if ((ev->kind == KIT_EV_SYSCALL || ev->kind == KIT_EV_SYSRET) && ev->syscall.replaced)
+    v |= KIT_REPLACE;
   return v;
 }
 
 /* Pushes the arguments a callback of this kind gets; returns how many. */
 static int push_arguments(lua_State *L, Bind *b, KitEvent *ev, struct BindEvent **object) {
   switch (ev->kind) {
-  case KIT_EV_EXEC:
-    lua_pushinteger(L, (lua_Integer)ev->pc);
-    return 1;
+  case KIT_EV_EXEC: lua_pushinteger(L, (lua_Integer)ev->pc); return 1;
   case KIT_EV_INSN:
     lua_pushinteger(L, (lua_Integer)ev->pc);
     lua_pushstring(L, ev->insn.insn->name);
@@ -60,7 +66,11 @@ static int push_arguments(lua_State *L, Bind *b, KitEvent *ev, struct BindEvent 
     lua_pushinteger(L, (lua_Integer)ev->pc);
     lua_pushinteger(L, ev->block.n_insns);
     return 2;
-  case KIT_EV_BRANCH: case KIT_EV_CALL: case KIT_EV_RET: case KIT_EV_JUMP: case KIT_EV_COND: {
+  case KIT_EV_BRANCH:
+  case KIT_EV_CALL:
+  case KIT_EV_RET:
+  case KIT_EV_JUMP:
+  case KIT_EV_COND: {
     static const char *const names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
     lua_pushinteger(L, (lua_Integer)ev->branch.from);
     lua_pushinteger(L, (lua_Integer)ev->branch.to);
@@ -68,15 +78,15 @@ static int push_arguments(lua_State *L, Bind *b, KitEvent *ev, struct BindEvent 
     lua_pushboolean(L, ev->branch.taken);
     return 4;
   }
-  case KIT_EV_LOAD: case KIT_EV_STORE: case KIT_EV_ACCESS:
+  case KIT_EV_LOAD:
+  case KIT_EV_STORE:
+  case KIT_EV_ACCESS:
     lua_pushinteger(L, (lua_Integer)ev->pc);
     lua_pushinteger(L, (lua_Integer)ev->access.addr);
     lua_pushinteger(L, ev->access.size);
     lua_pushboolean(L, ev->access.is_write);
     return 4;
-  default:
-    *object = bind_push_event(L, b, ev);
-    return 1;
+  default: *object = bind_push_event(L, b, ev); return 1;
   }
 }
 
@@ -89,7 +99,9 @@ static KitVerdict on_event(void *user, KitEmu *emu, KitEvent *ev) {
   if (!lua_checkstack(L, 16)) return KIT_STOP;
   lua_rawgeti(L, LUA_REGISTRYINDEX, h->fn);
   int n = push_arguments(L, b, ev, &object);
-  if (object) lua_pushvalue(L, -1), lua_insert(L, -3); /* keeps it from being collected before it is expired */
+  if (object)
+    lua_pushvalue(L, -1),
+        lua_insert(L, -3); /* keeps it from being collected before it is expired */
   bool ok = bind_call(b, n, 1);
   if (object) object->ev = NULL;
   KitVerdict v = ok ? verdict(L, b, ev) : KIT_STOP;
@@ -97,7 +109,8 @@ static KitVerdict on_event(void *user, KitEmu *emu, KitEvent *ev) {
   return v;
 }
 
-/* ---- wrap and replace ----------------------------------------------------------------------------------------- */
+/* ---- wrap and replace
+ * ----------------------------------------------------------------------------------------- */
 
 static int push_call_arguments(lua_State *L, Bind *b) {
   char role[] = "arg0";
@@ -145,19 +158,22 @@ static KitVerdict on_leave(void *user, KitEmu *emu, KitEvent *ev) {
   return wrap_result(b->L, b, ev);
 }
 
-/* ---- adding, now or when the symbol is there ---------------------------------------------------------------------- */
+/* ---- adding, now or when the symbol is there
+ * ---------------------------------------------------------------------- */
 
 static void attach_wrap(lua_State *L, Hook *h, uint64_t address) {
   KitWrapSpec spec = {.address = address, .user = h, .replace = h->kind == 'r'};
   if (h->fn != LUA_NOREF) spec.enter = on_enter;
   if (h->leave != LUA_NOREF) spec.leave = on_leave;
-  if (kit_wrap(h->bind->emu, &spec, &h->hook)) luaL_error(L, "%s", kit_error(h->bind->emu)->message);
+  if (kit_wrap(h->bind->emu, &spec, &h->hook))
+    luaL_error(L, "%s", kit_error(h->bind->emu)->message);
 }
 
 static void attach_on(lua_State *L, Hook *h, const KitFilter *f) {
   KitHookSpec spec = {.event = h->event, .filter = *f, .user = h, .temporary = h->temporary};
   if (h->fn != LUA_NOREF) spec.fn = on_event;
-  if (kit_hook_add(h->bind->emu, &spec, &h->hook)) luaL_error(L, "%s", kit_error(h->bind->emu)->message);
+  if (kit_hook_add(h->bind->emu, &spec, &h->hook))
+    luaL_error(L, "%s", kit_error(h->bind->emu)->message);
 }
 
 /* Protected part of on_image: Hook * -> nothing. */
@@ -184,8 +200,10 @@ static KitVerdict on_image(void *user, KitEmu *emu, KitEvent *ev) {
     lua_pushcfunction(b->L, try_pending);
     lua_pushlightuserdata(b->L, h);
     if (!bind_call(b, 1, 0)) return KIT_STOP;
-    if (h->hook || h->closed) *p = h->next_pending;
-    else p = &h->next_pending;
+    if (h->hook || h->closed)
+      *p = h->next_pending;
+    else
+      p = &h->next_pending;
   }
   return KIT_CONTINUE;
 }
@@ -195,7 +213,8 @@ static void wait_for_symbol(lua_State *L, Hook *h) {
   if (!b->pending) {
     b->pending = calloc(1, sizeof *b->pending);
     if (!b->pending) luaL_error(L, "out of memory");
-    kit_hook_add(b->emu, &(KitHookSpec){.event = KIT_EV_IMAGE, .fn = on_image, .user = b}, &b->image_hook);
+    kit_hook_add(b->emu, &(KitHookSpec){.event = KIT_EV_IMAGE, .fn = on_image, .user = b},
+                 &b->image_hook);
   }
   h->next_pending = b->pending->first;
   b->pending->first = h;
@@ -245,8 +264,10 @@ static int intercept(lua_State *L, Bind *b, Hook *h) {
     KitSymbol s;
     const char *name = lua_tostring(L, 2);
     h->symbol = strdup(name);
-    if (bind_try_symbol(b, name, &s)) attach_wrap(L, h, s.address);
-    else wait_for_symbol(L, h);
+    if (bind_try_symbol(b, name, &s))
+      attach_wrap(L, h, s.address);
+    else
+      wait_for_symbol(L, h);
   } else {
     attach_wrap(L, h, (uint64_t)luaL_checkinteger(L, 2));
   }
@@ -278,7 +299,9 @@ static int emu_replace(lua_State *L) {
   return intercept(L, b, h);
 }
 
-/* ---- the handle --------------------------------------------------------------------------------------------------- */
+/* ---- the handle
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void unlink_pending(Hook *h) {
   if (!h->bind->pending) return;
@@ -320,12 +343,18 @@ static int hook_hits(lua_State *L) {
 
 static int hook_tostring(lua_State *L) {
   Hook *h = luaL_checkudata(L, 1, BIND_HOOK);
-  const char *what = h->kind == 'w' ? "wrap" : h->kind == 'r' ? "replace" : kit_event_name(h->event);
-  lua_pushfstring(L, "%s hook (%s)", what, h->closed ? "closed" : h->hook ? "active" : "waits for its symbol");
+  const char *what = h->kind == 'w'   ? "wrap"
+                     : h->kind == 'r' ? "replace"
+                                      : kit_event_name(h->event);
+  lua_pushfstring(L, "%s hook (%s)", what,
+                  h->closed ? "closed"
+                  : h->hook ? "active"
+                            : "waits for its symbol");
   return 1;
 }
 
-/* ---- emu:events: pull style ------------------------------------------------------------------------------------------ */
+/* ---- emu:events: pull style
+ * ------------------------------------------------------------------------------------------ */
 
 #define BIND_EVENTS "kit.events"
 
@@ -399,7 +428,9 @@ static int emu_events(lua_State *L) {
   e->queue = luaL_ref(L, LUA_REGISTRYINDEX);
   for (lua_Integer i = 1; lua_rawgeti(L, 2, i) != LUA_TNIL; i++) {
     KitEventKind kind = (KitEventKind)bind_enum(L, -1, "event", kit_event_find);
-    if (!e->hooks[kind]) kit_hook_add(b->emu, &(KitHookSpec){.event = kind, .fn = on_pulled, .user = e}, &e->hooks[kind]);
+    if (!e->hooks[kind])
+      kit_hook_add(b->emu, &(KitHookSpec){.event = kind, .fn = on_pulled, .user = e},
+                   &e->hooks[kind]);
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
@@ -408,12 +439,18 @@ static int emu_events(lua_State *L) {
   return 4;
 }
 
-const luaL_Reg bind_hook_methods[] = {{"on", emu_on}, {"wrap", emu_wrap}, {"replace", emu_replace}, {"events", emu_events}, {NULL, NULL}};
+const luaL_Reg bind_hook_methods[] = {{"on", emu_on},
+                                      {"wrap", emu_wrap},
+                                      {"replace", emu_replace},
+                                      {"events", emu_events},
+                                      {NULL, NULL}};
 
 void bind_open_hooks(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__close", hook_close}, {"__gc", hook_close}, {"__tostring", hook_tostring}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {
+      {"__close", hook_close}, {"__gc", hook_close}, {"__tostring", hook_tostring}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"close", hook_close}, {"hits", hook_hits}, {NULL, NULL}};
-  static const luaL_Reg events_meta[] = {{"__close", events_close}, {"__gc", events_close}, {NULL, NULL}};
+  static const luaL_Reg events_meta[] = {
+      {"__close", events_close}, {"__gc", events_close}, {NULL, NULL}};
   bind_class(L, BIND_HOOK, meta, methods);
   luaL_newmetatable(L, BIND_EVENTS);
   luaL_setfuncs(L, events_meta, 0);

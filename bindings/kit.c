@@ -1,11 +1,13 @@
-/* The Lua module `kit`: kit.open, kit.top and a few constants; everything else is a method of an emu (emu.c). */
+/* The Lua module `kit`: kit.open, kit.top and a few constants; everything else is a method of an
+ * emu (emu.c). */
 #include <time.h>
 
 #include "bind.h"
 
 KIT_API int luaopen_kit(lua_State *L);
 
-/* Pairs are compared by count, larger first, then by the key's text, so that the order is stable. */
+/* Pairs are compared by count, larger first, then by the key's text, so that the order is stable.
+ */
 static int pair_less(lua_State *L) {
   lua_rawgeti(L, 1, 2);
   lua_rawgeti(L, 2, 2);
@@ -22,7 +24,9 @@ static int pair_less(lua_State *L) {
 /* upvalues: sorted array of {key, count}, index */
 static int next_top(lua_State *L) {
   lua_Integer i = lua_tointeger(L, lua_upvalueindex(2)) + 1;
-  if (i > lua_tointeger(L, lua_upvalueindex(3)) || lua_rawgeti(L, lua_upvalueindex(1), i) == LUA_TNIL) return 0;
+  if (i > lua_tointeger(L, lua_upvalueindex(3)) ||
+      lua_rawgeti(L, lua_upvalueindex(1), i) == LUA_TNIL)
+    return 0;
   lua_pushinteger(L, i);
   lua_replace(L, lua_upvalueindex(2));
   lua_rawgeti(L, -1, 1);
@@ -103,7 +107,11 @@ static void wrap_io_open(lua_State *L) {
 }
 
 int luaopen_kit(lua_State *L) {
-  static const luaL_Reg functions[] = {{"top", kit_top}, {"errno_name", errno_name}, {"signal_name", signal_name}, {"clock", wall_clock}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"top", kit_top},
+                                       {"errno_name", errno_name},
+                                       {"signal_name", signal_name},
+                                       {"clock", wall_clock},
+                                       {NULL, NULL}};
   luaL_checkversion(L);
   bind_open_event(L);
   bind_open_regs(L);

@@ -85,7 +85,9 @@ static int line_complete(lua_State *L) {
 }
 
 int luaopen_kit_line(lua_State *L) {
-  static const luaL_Reg functions[] = {{"read", line_read}, {"add", line_add}, {"load", line_load}, {"save", line_save}, {"complete", line_complete}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"read", line_read},         {"add", line_add},
+                                       {"load", line_load},         {"save", line_save},
+                                       {"complete", line_complete}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -2,8 +2,8 @@
  *
  *   kitlua [options] SCRIPT [script options] -- PROGRAM [args]
  *
- * Exit status: the guest's own; 128+N if signal N killed it; 125 kitlua's or the script's failure; 126 the program cannot be
- * executed; 127 it was not found. */
+ * Exit status: the guest's own; 128+N if signal N killed it; 125 kitlua's or the script's failure;
+ * 126 the program cannot be executed; 127 it was not found. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +21,8 @@ KIT_API int luaopen_kit(lua_State *L);
 KIT_API int luaopen_kit_line(lua_State *L);
 
 #define STATUS_FAILURE 125
-#define STACK_LIMIT    (8u << 20) /* instead of `ulimit -s unlimited`, which would put libraries below 2^46 */
+#define STACK_LIMIT                                                                                \
+  (8u << 20) /* instead of `ulimit -s unlimited`, which would put libraries below 2^46 */
 
 static const char usage[] =
     "usage: kitlua [options] SCRIPT [script options] -- PROGRAM [args]\n"
@@ -30,7 +31,8 @@ static const char usage[] =
     "       kitlua [options] -- PROGRAM [args]          (no tool)\n"
     "\n"
     "Runs PROGRAM (a Linux program for riscv64) under SCRIPT: a path, or the name of an\n"
-    "installed script (callgrind, strace; see --list). `kitlua SCRIPT --help` tells a script's options.\n"
+    "installed script (callgrind, strace; see --list). `kitlua SCRIPT --help` tells a script's "
+    "options.\n"
     "\n"
     "  -e CHUNK           run a Lua chunk; `kit` and `emu` are there, the guest runs when it ends\n"
     "  -i                 interactive console\n"
@@ -44,14 +46,15 @@ static const char usage[] =
     "\n"
     "Exit status: the program's own; 128+N if signal N killed it; 125 failure of kitlua or the\n"
     "script; 126 the program cannot be executed; 127 it was not found.\n"
-    "Scripts are looked for in $KITLUA_PATH (colon-separated folders), then among the installed ones.\n";
+    "Scripts are looked for in $KITLUA_PATH (colon-separated folders), then among the installed "
+    "ones.\n";
 
 typedef struct Command {
   const char *script, *chunk, *sysroot, *argv0;
   bool interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats;
-  int script_args;  /* argv index of the first script option */
-  int program;      /* argv index of PROGRAM; argc if there is none */
-  int engine_end;   /* argv index behind kitlua's own options */
+  int script_args; /* argv index of the first script option */
+  int program;     /* argv index of PROGRAM; argc if there is none */
+  int engine_end;  /* argv index behind kitlua's own options */
 } Command;
 
 static int fail(const char *fmt, const char *what) {
@@ -61,13 +64,23 @@ static int fail(const char *fmt, const char *what) {
   return STATUS_FAILURE;
 }
 
-/* ---- the command line --------------------------------------------------------------------------------------- */
+/* ---- the command line
+ * --------------------------------------------------------------------------------------- */
 
 /* Options without a value. */
 static bool *plain_option(Command *c, const char *a) {
-  const struct { const char *name; bool *flag; } rows[] = {
-      {"-i", &c->interactive}, {"--list", &c->list}, {"--interp", &c->interp}, {"--one-insn", &c->one_insn}, {"--no-optimise", &c->no_optimise},
-      {"--check-ir", &c->check_ir}, {"--trace-children", &c->trace_children}, {"--dispatch", &c->dispatch}, {"--stats", &c->stats}};
+  const struct {
+    const char *name;
+    bool *flag;
+  } rows[] = {{"-i", &c->interactive},
+              {"--list", &c->list},
+              {"--interp", &c->interp},
+              {"--one-insn", &c->one_insn},
+              {"--no-optimise", &c->no_optimise},
+              {"--check-ir", &c->check_ir},
+              {"--trace-children", &c->trace_children},
+              {"--dispatch", &c->dispatch},
+              {"--stats", &c->stats}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(a, rows[i].name)) return rows[i].flag;
   return NULL;
@@ -78,9 +91,13 @@ static void set_option(Command *c, const char **value, const char *word) {
   if (value != &c->argv0 || !c->argv0) *value = word;
 }
 
-/* Options with a value, as `--name value` or `--name=value`. Returns how many arguments it took, 0: not one of them. */
+/* Options with a value, as `--name value` or `--name=value`. Returns how many arguments it took, 0:
+ * not one of them. */
 static int valued_option(Command *c, int argc, char **argv, int i) {
-  const struct { const char *name; const char **value; } rows[] = {{"-e", &c->chunk}, {"--sysroot", &c->sysroot}, {"--argv0", &c->argv0}};
+  const struct {
+    const char *name;
+    const char **value;
+  } rows[] = {{"-e", &c->chunk}, {"--sysroot", &c->sysroot}, {"--argv0", &c->argv0}};
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
     size_t n = strlen(rows[k].name);
     if (strncmp(argv[i], rows[k].name, n)) continue;
@@ -104,7 +121,8 @@ static Command parse(int argc, char **argv) {
     int took = flag ? 1 : valued_option(&c, argc, argv, i);
     if (flag) *flag = true;
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) fputs(usage, stdout), exit(0);
-    if (!strcmp(argv[i], "--version")) printf("kitlua %s (%s)\n", KIT_VERSION, LUA_RELEASE), exit(0);
+    if (!strcmp(argv[i], "--version"))
+      printf("kitlua %s (%s)\n", KIT_VERSION, LUA_RELEASE), exit(0);
     if (!took) exit(fail("unknown option %s (kitlua --help lists them)", argv[i]));
     i += took;
   }
@@ -116,15 +134,18 @@ static Command parse(int argc, char **argv) {
   return c;
 }
 
-/* ---- where things are ------------------------------------------------------------------------------------------ */
+/* ---- where things are
+ * ------------------------------------------------------------------------------------------ */
 
 static bool readable(const char *path) { return access(path, R_OK) == 0; }
 
-/* The folder that holds scripts/ and lib/: beside the build folder, installed, or the source tree. */
+/* The folder that holds scripts/ and lib/: beside the build folder, installed, or the source tree.
+ */
 static const char *home(void) {
   static char dir[PATH_MAX];
   char exe[PATH_MAX], probe[PATH_MAX + 32];
-  static const char *const places[] = {"%s/..", "%s/../share/kitlua", KIT_SOURCE "%.0s", KIT_PREFIX "/share/kitlua%.0s"};
+  static const char *const places[] = {"%s/..", "%s/../share/kitlua", KIT_SOURCE "%.0s",
+                                       KIT_PREFIX "/share/kitlua%.0s"};
   ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
   exe[n < 0 ? 0 : n] = 0;
   char *slash = strrchr(exe, '/');
@@ -170,13 +191,16 @@ static int list_scripts(void) {
   if (n < 0) return fail("no installed scripts in %s", dir);
   for (int i = 0; i < n; free(entries[i++])) {
     char *dot = strrchr(entries[i]->d_name, '.');
-    if (dot && !strcmp(dot, ".lua")) printf("%.*s\n", (int)(dot - entries[i]->d_name), entries[i]->d_name);
+    if (dot && !strcmp(dot, ".lua"))
+      printf("%.*s\n", (int)(dot - entries[i]->d_name), entries[i]->d_name);
   }
   free(entries);
   return 0;
 }
 
-/* ---- the Lua side -------------------------------------------------------------------------------------------------- */
+/* ---- the Lua side
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static void push_strings(lua_State *L, char **v, int from, int to) {
   lua_createtable(L, to - from, 0);
@@ -204,8 +228,10 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   set_flag(L, "trace_children", c->trace_children);
   if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");
   if (c->argv0) lua_pushstring(L, c->argv0), lua_setfield(L, -2, "argv0");
-  /* How an exec'ed guest comes back: this command up to "--". Without --trace-children it comes back without the script. */
-  push_strings(L, argv, 0, c->trace_children ? (c->program < argc ? c->program - 1 : argc) : c->engine_end);
+  /* How an exec'ed guest comes back: this command up to "--". Without --trace-children it comes
+   * back without the script. */
+  push_strings(L, argv, 0,
+               c->trace_children ? (c->program < argc ? c->program - 1 : argc) : c->engine_end);
   lua_pushstring(L, "/proc/self/exe");
   lua_rawseti(L, -2, 1);
   lua_setfield(L, -2, "reexec");
@@ -238,7 +264,8 @@ static int load_main(lua_State *L, const Command *c) {
   }
   if (!c->script) return luaL_loadbuffer(L, plain_run, sizeof plain_run - 1, "=kitlua");
   if (!find_script(c->script, path, sizeof path)) {
-    lua_pushfstring(L, "no script '%s' (a path, in KITLUA_PATH, or one of kitlua --list)", c->script);
+    lua_pushfstring(L, "no script '%s' (a path, in KITLUA_PATH, or one of kitlua --list)",
+                    c->script);
     return LUA_ERRFILE;
   }
   return luaL_loadfile(L, path);
@@ -273,7 +300,8 @@ static int protected_main(lua_State *L) {
   }
   int n = c->chunk ? 1 : 0;
   if (!c->chunk)
-    for (int i = c->script_args; i < (c->program < m->argc ? c->program - 1 : m->argc); i++, n++) lua_pushstring(L, m->argv[i]);
+    for (int i = c->script_args; i < (c->program < m->argc ? c->program - 1 : m->argc); i++, n++)
+      lua_pushstring(L, m->argv[i]);
   lua_call(L, n, 0);
   return 0;
 }
@@ -285,7 +313,8 @@ static int registry_int(lua_State *L, const char *key, int otherwise) {
   return v;
 }
 
-/* A script that failed: its message, with a traceback unless it is just that the program could not be opened. */
+/* A script that failed: its message, with a traceback unless it is just that the program could not
+ * be opened. */
 static int report(lua_State *L) {
   int open_failed = registry_int(L, "kit.open_failed", KIT_OK);
   const char *msg = lua_tostring(L, -1);
@@ -294,7 +323,11 @@ static int report(lua_State *L) {
   const char *end = plain ? strstr(msg, "\nstack traceback:") : NULL;
   fprintf(stderr, "kitlua: %.*s\n", end ? (int)(end - msg) : (int)strlen(msg), msg);
   if (open_failed)
-    return open_failed == KIT_E_NOT_FOUND ? 127 : open_failed == KIT_E_BUSY || open_failed == KIT_E_MEMORY || open_failed == KIT_E_ARGUMENT || open_failed == KIT_E_UNSUPPORTED ? STATUS_FAILURE : 126;
+    return open_failed == KIT_E_NOT_FOUND ? 127
+           : open_failed == KIT_E_BUSY || open_failed == KIT_E_MEMORY ||
+                   open_failed == KIT_E_ARGUMENT || open_failed == KIT_E_UNSUPPORTED
+               ? STATUS_FAILURE
+               : 126;
   return STATUS_FAILURE;
 }
 
@@ -325,11 +358,13 @@ static int run(Command *c, int argc, char **argv) {
   return status;
 }
 
-/* Under an unlimited stack the kernel puts libraries low, where the guest must live: start again with a finite limit. The guest
- * is shown the original one (os/ reads KITLUA_STACK and hides it). */
+/* Under an unlimited stack the kernel puts libraries low, where the guest must live: start again
+ * with a finite limit. The guest is shown the original one (os/ reads KITLUA_STACK and hides it).
+ */
 static void need_finite_stack(char **argv) {
   struct rlimit lim;
-  if (getrlimit(RLIMIT_STACK, &lim) || lim.rlim_cur != RLIM_INFINITY || getenv("KITLUA_STACK")) return;
+  if (getrlimit(RLIMIT_STACK, &lim) || lim.rlim_cur != RLIM_INFINITY || getenv("KITLUA_STACK"))
+    return;
   lim.rlim_cur = STACK_LIMIT;
   if (setrlimit(RLIMIT_STACK, &lim)) return;
   setenv("KITLUA_STACK", "unlimited", 1);

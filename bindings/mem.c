@@ -1,4 +1,5 @@
-/* emu.mem: guest memory. mem.u32[addr] and its kin read and write one value; the methods copy ranges. */
+/* emu.mem: guest memory. mem.u32[addr] and its kin read and write one value; the methods copy
+ * ranges. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,9 @@ typedef struct ViewType {
   uint8_t size;
 } ViewType;
 
-static const ViewType view_types[] = {{"u8", 'u', 1}, {"u16", 'u', 2}, {"u32", 'u', 4}, {"u64", 'u', 8}, {"i8", 'i', 1},
-                                      {"i16", 'i', 2}, {"i32", 'i', 4}, {"i64", 'i', 8}, {"f32", 'f', 4}, {"f64", 'f', 8}};
+static const ViewType view_types[] = {
+    {"u8", 'u', 1},  {"u16", 'u', 2}, {"u32", 'u', 4}, {"u64", 'u', 8}, {"i8", 'i', 1},
+    {"i16", 'i', 2}, {"i32", 'i', 4}, {"i64", 'i', 8}, {"f32", 'f', 4}, {"f64", 'f', 8}};
 
 static void push_child(lua_State *L, int emu_idx, const char *class, const ViewType *type) {
   emu_idx = lua_absindex(L, emu_idx);
@@ -60,12 +62,15 @@ static int view_newindex(lua_State *L) {
   if (t->kind == 'f') {
     double d = luaL_checknumber(L, 3);
     float f = (float)d;
-    if (t->size == 4) memcpy(&raw, &f, 4);
-    else memcpy(&raw, &d, 8);
+    if (t->size == 4)
+      memcpy(&raw, &f, 4);
+    else
+      memcpy(&raw, &d, 8);
   } else {
     raw = (uint64_t)luaL_checkinteger(L, 3);
   }
-  if (kit_mem_write(b->emu, bind_address(L, b, 2), &raw, t->size)) return luaL_error(L, "%s", kit_error(b->emu)->message);
+  if (kit_mem_write(b->emu, bind_address(L, b, 2), &raw, t->size))
+    return luaL_error(L, "%s", kit_error(b->emu)->message);
   return 0;
 }
 
@@ -164,7 +169,8 @@ static int mem_find(lua_State *L) {
 }
 
 static void push_mapping(lua_State *L, const KitMapping *m) {
-  char prot[5] = {m->prot & 1 ? 'r' : '-', m->prot & 2 ? 'w' : '-', m->prot & 4 ? 'x' : '-', m->shared ? 's' : 'p', 0};
+  char prot[5] = {m->prot & 1 ? 'r' : '-', m->prot & 2 ? 'w' : '-', m->prot & 4 ? 'x' : '-',
+                  m->shared ? 's' : 'p', 0};
   lua_createtable(L, 0, 5);
   lua_pushinteger(L, (lua_Integer)m->start);
   lua_setfield(L, -2, "start");
@@ -190,8 +196,9 @@ static int mem_maps(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg methods[] = {{"read", mem_read}, {"write", mem_write}, {"cstring", mem_cstring}, {"unpack", mem_unpack},
-                                   {"pack", mem_pack}, {"find", mem_find}, {"maps", mem_maps}, {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"read", mem_read}, {"write", mem_write}, {"cstring", mem_cstring}, {"unpack", mem_unpack},
+    {"pack", mem_pack}, {"find", mem_find},   {"maps", mem_maps},       {NULL, NULL}};
 
 static int mem_index(lua_State *L) {
   owner(L, BIND_MEM);
@@ -216,8 +223,10 @@ static int mem_tostring(lua_State *L) {
 }
 
 void bind_open_mem(lua_State *L) {
-  static const luaL_Reg mem_meta[] = {{"__index", mem_index}, {"__tostring", mem_tostring}, {NULL, NULL}};
-  static const luaL_Reg view_meta[] = {{"__index", view_index}, {"__newindex", view_newindex}, {NULL, NULL}};
+  static const luaL_Reg mem_meta[] = {
+      {"__index", mem_index}, {"__tostring", mem_tostring}, {NULL, NULL}};
+  static const luaL_Reg view_meta[] = {
+      {"__index", view_index}, {"__newindex", view_newindex}, {NULL, NULL}};
   luaL_newmetatable(L, BIND_MEM);
   luaL_setfuncs(L, mem_meta, 0);
   luaL_newmetatable(L, BIND_VIEW);

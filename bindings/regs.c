@@ -1,6 +1,7 @@
 /* emu.regs and thread.regs: registers by name.
  *
- * 64-bit registers are Lua integers (bit patterns, floating-point ones too: regs:f64 and regs:f32 convert); wider ones are strings. */
+ * 64-bit registers are Lua integers (bit patterns, floating-point ones too: regs:f64 and regs:f32
+ * convert); wider ones are strings. */
 #include <string.h>
 
 #include "bind.h"
@@ -88,7 +89,8 @@ static int regs_newindex(lua_State *L) {
     luaL_argcheck(L, len == size, 3, "wrong length for this register");
     memcpy(buf, s, len);
   }
-  if (kit_reg_write(b->emu, r->tid, reg, buf)) return luaL_error(L, "%s", kit_error(b->emu)->message);
+  if (kit_reg_write(b->emu, r->tid, reg, buf))
+    return luaL_error(L, "%s", kit_error(b->emu)->message);
   return 0;
 }
 
@@ -111,13 +113,19 @@ static int regs_pairs(lua_State *L) {
 
 static int regs_tostring(lua_State *L) {
   Regs *r = luaL_checkudata(L, 1, BIND_REGS);
-  if (r->tid) lua_pushfstring(L, "registers of thread %d", r->tid);
-  else lua_pushliteral(L, "registers of the current thread");
+  if (r->tid)
+    lua_pushfstring(L, "registers of thread %d", r->tid);
+  else
+    lua_pushliteral(L, "registers of the current thread");
   return 1;
 }
 
 void bind_open_regs(lua_State *L) {
-  static const luaL_Reg meta[] = {{"__index", regs_index}, {"__newindex", regs_newindex}, {"__pairs", regs_pairs}, {"__tostring", regs_tostring}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__index", regs_index},
+                                  {"__newindex", regs_newindex},
+                                  {"__pairs", regs_pairs},
+                                  {"__tostring", regs_tostring},
+                                  {NULL, NULL}};
   luaL_newmetatable(L, BIND_REGS);
   luaL_setfuncs(L, meta, 0);
   lua_pop(L, 1);

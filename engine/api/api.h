@@ -7,7 +7,8 @@
 
 bool api_is_entry(Emu *emu, uint64_t pc);
 void api_close_images(Emu *emu); /* symbols.c: debug information and records */
-/* The thread that a call with tid means (0: the current one); NULL and an error if there is none. */
+/* The thread that a call with tid means (0: the current one); NULL and an error if there is none.
+ */
 CoreThread *api_thread(Emu *emu, int tid);
 
 #endif

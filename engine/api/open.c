@@ -10,7 +10,8 @@
 static KitEmu *live; /* one guest per process: addresses are the host's */
 
 static const char *const status_names[KIT_E_STATUSES] = {
-    "OK", "NOT_FOUND", "ACCESS", "NOT_ELF", "BAD_ELF", "ARCH", "NO_LOADER", "MEMORY", "UNMAPPED", "BUSY", "DEAD", "UNSUPPORTED", "ARGUMENT", "IO",
+    "OK",     "NOT_FOUND", "ACCESS", "NOT_ELF", "BAD_ELF",     "ARCH",     "NO_LOADER",
+    "MEMORY", "UNMAPPED",  "BUSY",   "DEAD",    "UNSUPPORTED", "ARGUMENT", "IO",
 };
 
 const char *kit_status_name(KitStatus s) { return s < KIT_E_STATUSES ? status_names[s] : "?"; }
@@ -24,7 +25,8 @@ static KitStatus refuse(KitError *err, KitStatus code, const char *message) {
   return code;
 }
 
-/* The guest's addresses are the host's below CORE_LINE: the engine and its libraries must lie above. */
+/* The guest's addresses are the host's below CORE_LINE: the engine and its libraries must lie
+ * above. */
 static bool placed_low(void) {
   static int data;
   void *heap = malloc(1);
@@ -68,11 +70,13 @@ static void destroy(KitEmu *emu) {
 
 KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   *out = NULL;
-  if (!opt->argv || !opt->argv[0]) return refuse(err, KIT_E_ARGUMENT, "no program given (write it after --)");
+  if (!opt->argv || !opt->argv[0])
+    return refuse(err, KIT_E_ARGUMENT, "no program given (write it after --)");
   if (live) return refuse(err, KIT_E_BUSY, "a guest lives already in this process: close it first");
   if (placed_low())
     return refuse(err, KIT_E_UNSUPPORTED,
-                  "this process has code or data below 2^46, where the guest must live (a non-PIE host program, or "
+                  "this process has code or data below 2^46, where the guest must live (a non-PIE "
+                  "host program, or "
                   "`ulimit -s unlimited`): run it under a finite stack limit");
   KitEmu *emu = live = xcalloc(1, sizeof *emu);
   emu->opt = *opt;
@@ -97,7 +101,8 @@ void kit_close(KitEmu *emu) {
   if (!emu || emu != live) return;
   KitStop stop;
   if (emu->started && !emu->ended) kit_kill(emu, SIGKILL);
-  while (emu->started && !emu->ended && !kit_run(emu, UINT64_MAX, &stop)) {}
+  while (emu->started && !emu->ended && !kit_run(emu, UINT64_MAX, &stop)) {
+  }
   core_join_finished(emu);
   if (!emu->started && emu->threads_first) core_thread_discard(emu->threads_first);
   destroy(emu);

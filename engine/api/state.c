@@ -8,7 +8,10 @@
 #include "api/api.h"
 
 const char *kit_arch(const KitEmu *emu) { return emu->guest->name; }
-int kit_pid(const KitEmu *emu) { (void)emu; return getpid(); }
+int kit_pid(const KitEmu *emu) {
+  (void)emu;
+  return getpid();
+}
 bool kit_is_child(const KitEmu *emu) { return emu->is_child; }
 void kit_stop_on_fault(KitEmu *emu, bool on) { emu->stop_on_fault = on; }
 void kit_stats(const KitEmu *emu, KitStats *out) { *out = emu->stats; }
@@ -21,19 +24,26 @@ bool kit_insns(const KitEmu *emu, uint64_t *out) {
 
 KitStatus kit_count_insns(KitEmu *emu) {
   if (emu->started && !emu->opt.count_insns)
-    return core_fail(emu, KIT_E_BUSY, "instructions were not counted from the start: ask before the first run");
+    return core_fail(emu, KIT_E_BUSY,
+                     "instructions were not counted from the start: ask before the first run");
   if (!emu->opt.count_insns) core_flush(emu);
   emu->opt.count_insns = true;
   return KIT_OK;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------ */
+/* ---- threads
+ * ------------------------------------------------------------------------------------------------
+ */
 
 CoreThread *api_thread(Emu *emu, int tid) {
   if (!emu->started) return emu->threads_first;
-  CoreThread *t = tid ? core_find_thread(emu, tid) : emu->current ? emu->current : emu->last_stopped;
+  CoreThread *t = tid            ? core_find_thread(emu, tid)
+                  : emu->current ? emu->current
+                                 : emu->last_stopped;
   if (!t && !tid) t = emu->threads;
-  if (!t) core_fail(emu, emu->ended ? KIT_E_DEAD : KIT_E_ARGUMENT, emu->ended ? "the guest has ended" : "no thread %d", tid);
+  if (!t)
+    core_fail(emu, emu->ended ? KIT_E_DEAD : KIT_E_ARGUMENT,
+              emu->ended ? "the guest has ended" : "no thread %d", tid);
   return t;
 }
 
@@ -41,7 +51,9 @@ size_t kit_threads(KitEmu *emu, KitThreadInfo *out, size_t max) {
   static const char *const states[] = {"ready", "running", "blocked", "blocked", "exited"};
   size_t n = 0;
   for (CoreThread *t = emu->started ? emu->threads : emu->threads_first; t; t = t->next, n++)
-    if (n < max) out[n] = (KitThreadInfo){t->tid, t->state->pc, states[t->run_state], *ir_counter(t->state, 0)};
+    if (n < max)
+      out[n] =
+          (KitThreadInfo){t->tid, t->state->pc, states[t->run_state], *ir_counter(t->state, 0)};
   return n;
 }
 
@@ -50,7 +62,8 @@ int kit_current_thread(KitEmu *emu) {
   return t ? t->tid : 0;
 }
 
-/* ---- registers: the guest's table, and the pc behind it --------------------------------------------------------- */
+/* ---- registers: the guest's table, and the pc behind it
+ * --------------------------------------------------------- */
 
 static const KitRegInfo pc_info = {"pc", NULL, "ctrl", 8, -1};
 
@@ -105,18 +118,30 @@ KitStatus kit_reg_write(KitEmu *emu, int tid, int reg, const void *buf) {
 
 int kit_reg_role(const KitEmu *emu, const char *role) {
   const GuestAbi *abi = &emu->guest->abi;
-  const struct { const char *role; int16_t reg; } roles[] = {
-      {"sp", abi->sp}, {"ra", abi->ra}, {"fp", abi->fp}, {"tp", abi->tp}, {"ret", abi->ret}, {"syscall_nr", abi->syscall_nr}, {"syscall_ret", abi->syscall_ret}};
+  const struct {
+    const char *role;
+    int16_t reg;
+  } roles[] = {{"sp", abi->sp},
+               {"ra", abi->ra},
+               {"fp", abi->fp},
+               {"tp", abi->tp},
+               {"ret", abi->ret},
+               {"syscall_nr", abi->syscall_nr},
+               {"syscall_ret", abi->syscall_ret}};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(role, roles[i].role)) return roles[i].reg;
-  if (!strncmp(role, "arg", 3) && role[3] >= '0' && role[3] < '0' + abi->n_args && !role[4]) return abi->args[role[3] - '0'];
+  if (!strncmp(role, "arg", 3) && role[3] >= '0' && role[3] < '0' + abi->n_args && !role[4])
+    return abi->args[role[3] - '0'];
   return -1;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static KitStatus unmapped(KitEmu *emu, uint64_t va, uint64_t n) {
-  return core_fail(emu, KIT_E_UNMAPPED, "guest memory 0x%llx (%llu bytes) is not mapped", (unsigned long long)va, (unsigned long long)n);
+  return core_fail(emu, KIT_E_UNMAPPED, "guest memory 0x%llx (%llu bytes) is not mapped",
+                   (unsigned long long)va, (unsigned long long)n);
 }
 
 KitStatus kit_mem_read(KitEmu *emu, uint64_t va, void *buf, size_t n) {
@@ -140,9 +165,11 @@ KitStatus kit_mem_strlen(KitEmu *emu, uint64_t va, size_t max, size_t *len) {
   return KIT_OK;
 }
 
-KitStatus kit_mem_find(KitEmu *emu, uint64_t va, size_t len, const void *needle, size_t n, uint64_t *out) {
+KitStatus kit_mem_find(KitEmu *emu, uint64_t va, size_t len, const void *needle, size_t n,
+                       uint64_t *out) {
   char window[2 * CORE_PAGE];
-  if (!n || n > CORE_PAGE) return core_fail(emu, KIT_E_ARGUMENT, "the needle must have 1 to %d bytes", (int)CORE_PAGE);
+  if (!n || n > CORE_PAGE)
+    return core_fail(emu, KIT_E_ARGUMENT, "the needle must have 1 to %d bytes", (int)CORE_PAGE);
   for (uint64_t off = 0; off + n <= len; off += CORE_PAGE) {
     uint64_t have = len - off < CORE_PAGE + n - 1 ? len - off : CORE_PAGE + n - 1;
     if (core_peek(emu, va + off, window, have)) return unmapped(emu, va + off, have);
@@ -162,7 +189,8 @@ bool kit_mapping_next(KitEmu *emu, uint64_t from, KitMapping *out) {
   return true;
 }
 
-/* ---- ending, disassembly --------------------------------------------------------------------------------------------- */
+/* ---- ending, disassembly
+ * --------------------------------------------------------------------------------------------- */
 
 KitStatus kit_kill(KitEmu *emu, int signo) {
   if (emu->ended) return core_fail(emu, KIT_E_DEAD, "the guest has ended");

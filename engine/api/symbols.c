@@ -1,4 +1,5 @@
-/* Images, symbols, source positions, stacks and variables of kit/emu.h: debug/ with load biases, registers and memory of a guest. */
+/* Images, symbols, source positions, stacks and variables of kit/emu.h: debug/ with load biases,
+ * registers and memory of a guest. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,9 @@
 
 #define MAX_INLINED 64
 
-/* ---- images ------------------------------------------------------------------------------------------------------ */
+/* ---- images
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static DebugImage *debug_of(Emu *emu, CoreImageRecord *r) {
   if (!r->debug_tried) r->debug = debug_open(r->pub.host_path, emu->sysroot);
@@ -19,7 +22,8 @@ static DebugImage *debug_of(Emu *emu, CoreImageRecord *r) {
 /* Later images first: one may have taken the place of one that was unmapped. */
 static CoreImageRecord *record_at(Emu *emu, uint64_t pc) {
   for (size_t i = emu->images.n; i-- > 0;)
-    if (pc >= emu->images.at[i]->pub.low && pc < emu->images.at[i]->pub.high) return emu->images.at[i];
+    if (pc >= emu->images.at[i]->pub.low && pc < emu->images.at[i]->pub.high)
+      return emu->images.at[i];
   return NULL;
 }
 
@@ -42,14 +46,18 @@ static const KitImage *public_image(Emu *emu, CoreImageRecord *r) {
   return &r->pub;
 }
 
-const KitImage *kit_image(KitEmu *emu, size_t i) { return i < emu->images.n ? public_image(emu, emu->images.at[i]) : NULL; }
+const KitImage *kit_image(KitEmu *emu, size_t i) {
+  return i < emu->images.n ? public_image(emu, emu->images.at[i]) : NULL;
+}
 
 const KitImage *kit_image_at(KitEmu *emu, uint64_t pc) {
   CoreImageRecord *r = record_at(emu, pc);
   return r ? public_image(emu, r) : NULL;
 }
 
-/* ---- symbols -------------------------------------------------------------------------------------------------------- */
+/* ---- symbols
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void fill(const CoreImageRecord *r, const DebugSymbol *s, KitSymbol *out) {
   *out = (KitSymbol){s->name, s->addr + r->pub.bias, s->size, &r->pub, s->is_function};
@@ -81,7 +89,8 @@ KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out) {
   CoreImageRecord *r = record_at(emu, pc);
   DebugImage *d = r ? debug_of(emu, r) : NULL;
   DebugSymbol s;
-  if (!d || !debug_symbol_at(d, pc - r->pub.bias, &s)) return core_fail(emu, KIT_E_NOT_FOUND, "no symbol at 0x%llx", (unsigned long long)pc);
+  if (!d || !debug_symbol_at(d, pc - r->pub.bias, &s))
+    return core_fail(emu, KIT_E_NOT_FOUND, "no symbol at 0x%llx", (unsigned long long)pc);
   fill(r, &s, out);
   return KIT_OK;
 }
@@ -108,7 +117,8 @@ static void match(void *ctx, const DebugSymbol *s) {
   m->fn(m->ctx, &out);
 }
 
-void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const KitSymbol *s), void *ctx) {
+void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const KitSymbol *s),
+                 void *ctx) {
   for (size_t i = 0; i < emu->images.n; i++) {
     DebugImage *d = debug_of(emu, emu->images.at[i]);
     Match m = {emu->images.at[i], pattern, fn, ctx};
@@ -116,9 +126,12 @@ void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const K
   }
 }
 
-/* ---- source positions ------------------------------------------------------------------------------------------------ */
+/* ---- source positions
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* at: the address to look up, one less than pc for a return address (the call's line, not the next one's). */
+/* at: the address to look up, one less than pc for a return address (the call's line, not the next
+ * one's). */
 static size_t lookup(Emu *emu, uint64_t pc, uint64_t at, KitFrame *out, size_t max) {
   DebugFrame f[MAX_INLINED];
   CoreImageRecord *r = record_at(emu, at);
@@ -129,26 +142,37 @@ static size_t lookup(Emu *emu, uint64_t pc, uint64_t at, KitFrame *out, size_t m
   uint64_t start = d && debug_symbol_at(d, at - r->pub.bias, &s) ? s.addr + r->pub.bias : 0;
   if (!n) f[n++] = (DebugFrame){0};
   for (size_t i = 0; i < n && i < max; i++)
-    out[i] = (KitFrame){.pc = pc, .function = f[i].function ? f[i].function : "", .file = f[i].file ? f[i].file : "", .line = f[i].line, .inlined = f[i].inlined,
-                        .function_address = start, .image = &r->pub};
+    out[i] = (KitFrame){.pc = pc,
+                        .function = f[i].function ? f[i].function : "",
+                        .file = f[i].file ? f[i].file : "",
+                        .line = f[i].line,
+                        .inlined = f[i].inlined,
+                        .function_address = start,
+                        .image = &r->pub};
   return n;
 }
 
-size_t kit_lookup(KitEmu *emu, uint64_t pc, KitFrame *out, size_t max) { return lookup(emu, pc, pc, out, max); }
+size_t kit_lookup(KitEmu *emu, uint64_t pc, KitFrame *out, size_t max) {
+  return lookup(emu, pc, pc, out, max);
+}
 
-KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *out, size_t max, size_t *n) {
+KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *out, size_t max,
+                             size_t *n) {
   *n = 0;
   for (size_t i = 0; i < emu->images.n; i++) {
     CoreImageRecord *r = emu->images.at[i];
     DebugImage *d = r->unloaded ? NULL : debug_of(emu, r);
-    size_t have = *n < max ? *n : max, more = d ? debug_line_addresses(d, file, line, out + have, max - have) : 0;
+    size_t have = *n < max ? *n : max,
+           more = d ? debug_line_addresses(d, file, line, out + have, max - have) : 0;
     for (size_t k = have; k < have + more && k < max; k++) out[k] += r->pub.bias;
     *n += more;
   }
   return *n ? KIT_OK : core_fail(emu, KIT_E_NOT_FOUND, "no code for %s:%d", file, line);
 }
 
-/* ---- stacks -------------------------------------------------------------------------------------------------------------- */
+/* ---- stacks
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Walker {
   Emu *emu;
@@ -164,7 +188,9 @@ static bool walker_get(void *ctx, int reg, uint64_t *value) {
   return true;
 }
 
-static bool walker_read(void *ctx, uint64_t va, void *buf, size_t n) { return !core_peek(((Walker *)ctx)->emu, va, buf, n); }
+static bool walker_read(void *ctx, uint64_t va, void *buf, size_t n) {
+  return !core_peek(((Walker *)ctx)->emu, va, buf, n);
+}
 
 static void start_walk(Walker *w, Emu *emu, const CoreThread *t) {
   const Guest *g = emu->guest;
@@ -179,8 +205,9 @@ static void start_walk(Walker *w, Emu *emu, const CoreThread *t) {
 
 static int dwarf_of(const Guest *g, int reg) { return reg >= 0 ? g->regs[reg].dwarf : -1; }
 
-/* Without call frame information: the innermost frame of a leaf returns to the link register; others are followed by the frame pointer,
- * where the compiler kept one (old fp and return address below it on riscv64, psABI "Frame Pointer Convention"). */
+/* Without call frame information: the innermost frame of a leaf returns to the link register;
+ * others are followed by the frame pointer, where the compiler kept one (old fp and return address
+ * below it on riscv64, psABI "Frame Pointer Convention"). */
 static bool step_by_frame_pointer(Walker *w, size_t depth) {
   const Guest *g = w->emu->guest;
   int ra = dwarf_of(g, g->abi.ra), fp = dwarf_of(g, g->abi.fp), sp = dwarf_of(g, g->abi.sp);
@@ -193,7 +220,9 @@ static bool step_by_frame_pointer(Walker *w, size_t depth) {
   if (fp < 0 || !w->known[fp]) return false;
   frame = w->value[fp];
   bool link = g->abi.ra >= 0;
-  if (core_peek(w->emu, link ? frame - 16 : frame, saved, sizeof saved) || saved[0] <= frame || !record_at(w->emu, saved[1])) return false;
+  if (core_peek(w->emu, link ? frame - 16 : frame, saved, sizeof saved) || saved[0] <= frame ||
+      !record_at(w->emu, saved[1]))
+    return false;
   w->value[sp] = link ? frame : frame + 16;
   w->value[fp] = saved[0];
   w->pc = saved[1];
@@ -241,12 +270,15 @@ size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out, size_t max) {
     uint64_t cfa, pc = w.pc, sp = w.value[dwarf_of(emu->guest, emu->guest->abi.sp)];
     more = step_up(&w, depth, &after_signal, &cfa);
     for (size_t i = had; i < n; i++) out[i].cfa = cfa;
-    if (w.pc == pc && w.value[dwarf_of(emu->guest, emu->guest->abi.sp)] == sp) more = false; /* no progress */
+    if (w.pc == pc && w.value[dwarf_of(emu->guest, emu->guest->abi.sp)] == sp)
+      more = false; /* no progress */
   }
   return n;
 }
 
-/* ---- variables ------------------------------------------------------------------------------------------------------------- */
+/* ---- variables
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Collect {
   void (*fn)(void *ctx, const KitVariable *v);
@@ -255,13 +287,20 @@ typedef struct Collect {
 
 static void collect(void *ctx, const DebugVariable *v) {
   Collect *c = ctx;
-  KitVariable out = {.name = v->name, .type = v->type, .is_argument = v->is_argument, .size = v->size, .address = v->address, .encoding = v->encoding, .available = v->available};
+  KitVariable out = {.name = v->name,
+                     .type = v->type,
+                     .is_argument = v->is_argument,
+                     .size = v->size,
+                     .address = v->address,
+                     .encoding = v->encoding,
+                     .available = v->available};
   memcpy(out.value, v->value, sizeof out.value);
   c->fn(c->ctx, &out);
 }
 
 /* frame counts real frames, as kit_backtrace does without the inlined ones. */
-KitStatus kit_locals(KitEmu *emu, int tid, size_t frame, void (*fn)(void *ctx, const KitVariable *v), void *ctx) {
+KitStatus kit_locals(KitEmu *emu, int tid, size_t frame,
+                     void (*fn)(void *ctx, const KitVariable *v), void *ctx) {
   CoreThread *t = api_thread(emu, tid);
   Walker w, here;
   bool after_signal = false;
@@ -269,14 +308,17 @@ KitStatus kit_locals(KitEmu *emu, int tid, size_t frame, void (*fn)(void *ctx, c
   if (!t) return emu->error.code;
   start_walk(&w, emu, t);
   for (size_t depth = 0; depth < frame; depth++)
-    if (!step_up(&w, depth, &after_signal, &cfa)) return core_fail(emu, KIT_E_NOT_FOUND, "there is no frame %zu", frame + 1);
+    if (!step_up(&w, depth, &after_signal, &cfa))
+      return core_fail(emu, KIT_E_NOT_FOUND, "there is no frame %zu", frame + 1);
   here = w;
   uint64_t at = frame && !after_signal ? here.pc - 1 : here.pc;
   bool signal = after_signal;
   step_up(&w, frame, &signal, &cfa);
   CoreImageRecord *r = record_at(emu, at);
   DebugImage *d = r ? debug_of(emu, r) : NULL;
-  if (!d) return core_fail(emu, KIT_E_NOT_FOUND, "no debug information at 0x%llx", (unsigned long long)here.pc);
+  if (!d)
+    return core_fail(emu, KIT_E_NOT_FOUND, "no debug information at 0x%llx",
+                     (unsigned long long)here.pc);
   DebugRegs regs = {&here, walker_get, walker_read};
   debug_variables(d, at - r->pub.bias, r->pub.bias, cfa, &regs, collect, &(Collect){fn, ctx});
   return KIT_OK;

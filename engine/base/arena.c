@@ -30,7 +30,9 @@ static void *or_oom(void *p, size_t size) {
 }
 
 void *xmalloc(size_t size) { return or_oom(malloc(size ? size : 1), size); }
-void *xcalloc(size_t n, size_t size) { return or_oom(calloc(n ? n : 1, size ? size : 1), n * size); }
+void *xcalloc(size_t n, size_t size) {
+  return or_oom(calloc(n ? n : 1, size ? size : 1), n * size);
+}
 void *xrealloc(void *p, size_t size) { return or_oom(realloc(p, size ? size : 1), size); }
 char *xstrdup(const char *s) { return or_oom(strdup(s), strlen(s)); }
 

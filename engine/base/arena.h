@@ -1,5 +1,6 @@
-/* Arena: bump allocation freed all at once. Memory is zeroed and 16-byte aligned; running out of host memory ends the process
- * through base_oom (one message, exit 125), so no caller checks for NULL. */
+/* Arena: bump allocation freed all at once. Memory is zeroed and 16-byte aligned; running out of
+ * host memory ends the process through base_oom (one message, exit 125), so no caller checks for
+ * NULL. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 

@@ -1,4 +1,5 @@
-/* Hash map from 64-bit keys to pointers or integers; open addressing, linear probing, no tombstones.
+/* Hash map from 64-bit keys to pointers or integers; open addressing, linear probing, no
+ * tombstones.
  *
  *   Map m = {0};
  *   map_put(&m, pc, region);          // replaces

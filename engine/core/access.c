@@ -1,4 +1,5 @@
-/* The engine's own accesses to guest memory, and the write protection of translated pages. See map.h. */
+/* The engine's own accesses to guest memory, and the write protection of translated pages. See
+ * map.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 
 static void *host(uint64_t va) { return (void *)(uintptr_t)va; }
 
-/* Every page of the range is mapped with at least prot; PROT_WRITE and PROT_EXEC imply reading, as on Linux. */
+/* Every page of the range is mapped with at least prot; PROT_WRITE and PROT_EXEC imply reading, as
+ * on Linux. */
 void *emu_addr_space_ptr(const Emu *emu, uint64_t va, uint64_t len, int prot) {
   const CoreMap *m = emu->map;
   if (va >= CORE_LINE || len > CORE_LINE - va) return NULL;
@@ -25,7 +27,8 @@ void *emu_addr_space_ptr(const Emu *emu, uint64_t va, uint64_t len, int prot) {
   return host(va);
 }
 
-/* ---- write protection of translated pages ----------------------------------------------------------------------- */
+/* ---- write protection of translated pages
+ * ----------------------------------------------------------------------- */
 
 static const CoreArea *area_of(const CoreMap *m, uint64_t va) {
   size_t i = core_area_index(m, va);
@@ -42,7 +45,9 @@ static void guard_aliases(CoreMap *m, const CoreArea *code, uint64_t page) {
   uint64_t offset = code->offset + (page * CORE_PAGE - code->start);
   for (size_t i = 0; i < m->areas.n; i++) {
     const CoreArea *a = &m->areas.at[i];
-    if (a == code || !(a->flags & MAP_SHARED) || !(a->prot & PROT_WRITE) || a->ino != code->ino || a->dev != code->dev) continue;
+    if (a == code || !(a->flags & MAP_SHARED) || !(a->prot & PROT_WRITE) || a->ino != code->ino ||
+        a->dev != code->dev)
+      continue;
     if (offset < a->offset || offset - a->offset >= a->end - a->start) continue;
     uint64_t alias = (a->start + (offset - a->offset)) / CORE_PAGE;
     map_put(&m->aliases, alias, (void *)(uintptr_t)page);
@@ -79,15 +84,22 @@ static void unprotect_range(Emu *emu, uint64_t va, uint64_t len) {
     if (map_get(&m->guarded, page)) core_unprotect_code(emu, page * CORE_PAGE);
 }
 
-/* ---- system call buffers --------------------------------------------------------------------------------------------- */
+/* ---- system call buffers
+ * --------------------------------------------------------------------------------------------- */
 
 static int prepare(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, bool write) {
   if (!len) return 0;
   bool ok = emu_addr_space_ptr(emu, va, len, write ? PROT_WRITE : PROT_READ);
   KitEventKind kind = write ? KIT_EV_STORE : KIT_EV_LOAD;
   if (t && core_hooks_want(emu, kind)) {
-    KitEvent ev = {.kind = kind, .tid = t->tid, .pc = t->state->pc,
-                   .access = {.addr = va, .size = (uint32_t)len, .is_write = write, .host = ok ? host(va) : NULL, .is_syscall = true}};
+    KitEvent ev = {.kind = kind,
+                   .tid = t->tid,
+                   .pc = t->state->pc,
+                   .access = {.addr = va,
+                              .size = (uint32_t)len,
+                              .is_write = write,
+                              .host = ok ? host(va) : NULL,
+                              .is_syscall = true}};
     if (core_raise(t, &ev) & KIT_DENY) return -EFAULT;
   }
   if (!ok) return -EFAULT;
@@ -95,8 +107,12 @@ static int prepare(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, bool writ
   return 0;
 }
 
-int guest_prepare_write(Emu *emu, CoreThread *t, uint64_t va, uint64_t len) { return prepare(emu, t, va, len, true); }
-int guest_prepare_read(Emu *emu, CoreThread *t, uint64_t va, uint64_t len) { return prepare(emu, t, va, len, false); }
+int guest_prepare_write(Emu *emu, CoreThread *t, uint64_t va, uint64_t len) {
+  return prepare(emu, t, va, len, true);
+}
+int guest_prepare_read(Emu *emu, CoreThread *t, uint64_t va, uint64_t len) {
+  return prepare(emu, t, va, len, false);
+}
 
 int guest_read(Emu *emu, CoreThread *t, uint64_t va, void *buf, uint64_t len) {
   int err = guest_prepare_read(emu, t, va, len);
@@ -124,13 +140,16 @@ const char *guest_string(Emu *emu, CoreThread *t, uint64_t va, size_t *len) {
   }
 }
 
-/* ---- debugger accesses ------------------------------------------------------------------------------------------------- */
+/* ---- debugger accesses
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static bool whole(ssize_t n, uint64_t len) { return n >= 0 && (uint64_t)n == len; }
 
 int core_peek(Emu *emu, uint64_t va, void *buf, uint64_t len) {
   if (!emu_addr_space_ptr(emu, va, len, 0)) return -EFAULT;
-  /* Through the kernel: a page behind the end of its file is an error, not a signal. No descriptor is kept that the guest could see. */
+  /* Through the kernel: a page behind the end of its file is an error, not a signal. No descriptor
+   * is kept that the guest could see. */
   struct iovec to = {buf, len}, from = {host(va), len};
   if (whole(process_vm_readv(getpid(), &to, 1, &from, 1, 0), len)) return 0;
   int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* where the guest itself may not read */

@@ -6,20 +6,21 @@
 #include "ir/state.h"
 
 struct CorePlane {
-  IrPlane ir;          /* window NULL: kept in `pages` */
+  IrPlane ir; /* window NULL: kept in `pages` */
   Emu *emu;
   char *name;
-  Map pages;           /* guest page number -> its values, bits packed as in a window */
+  Map pages; /* guest page number -> its values, bits packed as in a window */
   struct CorePlane *next;
 };
 
 struct CoreMap {
   Emu *emu;
-  VEC(CoreArea) areas;   /* sorted, not overlapping */
-  VEC(char *) names;     /* interned */
+  VEC(CoreArea) areas; /* sorted, not overlapping */
+  VEC(char *) names;   /* interned */
   uint64_t brk_start, brk;
-  Map guarded;           /* page number -> 1: guest-writable page whose host PROT_WRITE is off because of translations */
-  Map aliases;           /* page number of a writable alias (guarded) -> page number with code */
+  Map guarded; /* page number -> 1: guest-writable page whose host PROT_WRITE is off because of
+                  translations */
+  Map aliases; /* page number of a writable alias (guarded) -> page number with code */
   CorePlane *planes;
 };
 

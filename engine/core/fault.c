@@ -1,7 +1,8 @@
-/* Host faults on guest accesses. The guest's loads and stores are plain host accesses, so a bad one arrives as a host SIGSEGV
- * or SIGBUS on the thread that made it, while t->in_guest is set. A store to a page that is write-protected only because
- * translations were made from it is let through (the translations are dropped); anything else unwinds to guest_loop, which makes
- * a guest fault of it: state->pc names the instruction exactly.
+/* Host faults on guest accesses. The guest's loads and stores are plain host accesses, so a bad one
+ * arrives as a host SIGSEGV or SIGBUS on the thread that made it, while t->in_guest is set. A store
+ * to a page that is write-protected only because translations were made from it is let through (the
+ * translations are dropped); anything else unwinds to guest_loop, which makes a guest fault of it:
+ * state->pc names the instruction exactly.
  *
  * os/signal.c owns the dispositions and calls core_host_fault first. */
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 
 #include "core/run.h"
 
-#define SIGSTACK_SIZE (64u << 10)
+#define SIGSTACK_SIZE    (64u << 10)
 #define PAGE_FAULT_WRITE 2 /* error code bit of the x86 page fault: Intel SDM vol. 3, 4.7 */
 
 void core_fault_thread(CoreThread *t) {
-  t->sigstack = mmap(NULL, SIGSTACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  t->sigstack =
+      mmap(NULL, SIGSTACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (t->sigstack == MAP_FAILED) base_oom(SIGSTACK_SIZE);
   stack_t ss = {.ss_sp = t->sigstack, .ss_size = SIGSTACK_SIZE};
   sigaltstack(&ss, NULL);

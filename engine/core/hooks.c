@@ -1,4 +1,5 @@
-/* Hooks: the registry, filters for events raised from C, and the callouts from translated code. See kit/emu.h. */
+/* Hooks: the registry, filters for events raised from C, and the callouts from translated code. See
+ * kit/emu.h. */
 #include "core/hooks.h"
 
 #include <stdlib.h>
@@ -8,12 +9,14 @@
 #include "core/run.h"
 
 static const char *const event_names[KIT_EV_EVENTS] = {
-    [KIT_EV_EXEC] = "exec",     [KIT_EV_INSN] = "insn",       [KIT_EV_BLOCK] = "block",   [KIT_EV_BRANCH] = "branch",
-    [KIT_EV_CALL] = "call",     [KIT_EV_RET] = "ret",         [KIT_EV_JUMP] = "jump",     [KIT_EV_COND] = "cond",
-    [KIT_EV_LOAD] = "load",     [KIT_EV_STORE] = "store",     [KIT_EV_ACCESS] = "access", [KIT_EV_MAP] = "map",
-    [KIT_EV_UNMAP] = "unmap",   [KIT_EV_PROTECT] = "protect", [KIT_EV_SYSCALL] = "syscall", [KIT_EV_SYSRET] = "sysret",
-    [KIT_EV_SIGNAL] = "signal", [KIT_EV_FAULT] = "fault",     [KIT_EV_THREAD] = "thread", [KIT_EV_IMAGE] = "image",
-    [KIT_EV_EXIT] = "exit",     [KIT_EV_FORK] = "fork",
+    [KIT_EV_EXEC] = "exec",     [KIT_EV_INSN] = "insn",       [KIT_EV_BLOCK] = "block",
+    [KIT_EV_BRANCH] = "branch", [KIT_EV_CALL] = "call",       [KIT_EV_RET] = "ret",
+    [KIT_EV_JUMP] = "jump",     [KIT_EV_COND] = "cond",       [KIT_EV_LOAD] = "load",
+    [KIT_EV_STORE] = "store",   [KIT_EV_ACCESS] = "access",   [KIT_EV_MAP] = "map",
+    [KIT_EV_UNMAP] = "unmap",   [KIT_EV_PROTECT] = "protect", [KIT_EV_SYSCALL] = "syscall",
+    [KIT_EV_SYSRET] = "sysret", [KIT_EV_SIGNAL] = "signal",   [KIT_EV_FAULT] = "fault",
+    [KIT_EV_THREAD] = "thread", [KIT_EV_IMAGE] = "image",     [KIT_EV_EXIT] = "exit",
+    [KIT_EV_FORK] = "fork",
 };
 
 const char *kit_event_name(KitEventKind e) { return e < KIT_EV_EVENTS ? event_names[e] : "?"; }
@@ -41,15 +44,19 @@ void core_hooks_free(CoreHooks *h) {
   free(h);
 }
 
-/* ---- probes -------------------------------------------------------------------------------------------------- */
+/* ---- probes
+ * --------------------------------------------------------------------------------------------------
+ */
 
 /* Translations that `changed` affects are dropped: those of its pc range, or all. */
 static void refresh(Emu *emu, const CoreProbe *changed) {
   CoreHooks *h = emu->hooks;
   h->sites = 0;
   for (CoreProbe *p = h->probes; p; p = p->next) h->sites |= p->sites;
-  if (changed->pc_len) core_invalidate(emu, changed->pc, changed->pc_len);
-  else core_flush(emu);
+  if (changed->pc_len)
+    core_invalidate(emu, changed->pc, changed->pc_len);
+  else
+    core_flush(emu);
 }
 
 void core_probe_add(Emu *emu, CoreProbe *p) {
@@ -102,7 +109,9 @@ void core_hooks_thread_end(CoreThread *t) {
     if (p->thread_end) p->thread_end(p, t);
 }
 
-/* ---- raising ----------------------------------------------------------------------------------------------------- */
+/* ---- raising
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static KitStopReason stop_reason(const KitHook *h) {
   if (h->spec.fn) return KIT_STOP_HOOK;
@@ -135,7 +144,9 @@ static int call(CoreThread *t, KitHook *h, KitEvent *ev) {
   return v;
 }
 
-static bool overlaps(uint64_t a, uint64_t an, uint64_t b, uint64_t bn) { return !bn || (a < b + bn && b < a + an); }
+static bool overlaps(uint64_t a, uint64_t an, uint64_t b, uint64_t bn) {
+  return !bn || (a < b + bn && b < a + an);
+}
 
 static bool marked(CorePlane *p, uint64_t addr, uint64_t size) {
   uint64_t where;
@@ -150,16 +161,21 @@ static bool matches(KitHook *h, const KitEvent *ev) {
   if (f->tid && f->tid != ev->tid) return false;
   if (f->pc_len && ev->pc - f->pc >= f->pc_len) return false;
   switch (ev->kind) {
-  case KIT_EV_LOAD: case KIT_EV_STORE: case KIT_EV_ACCESS:
+  case KIT_EV_LOAD:
+  case KIT_EV_STORE:
+  case KIT_EV_ACCESS:
     if (!overlaps(ev->access.addr, ev->access.size, f->addr, f->addr_len)) return false;
     if (f->size_min && ev->access.size < f->size_min) return false;
     if (f->size_max && ev->access.size > f->size_max) return false;
     if (h->plane && !marked(h->plane, ev->access.addr, ev->access.size)) return false;
     break;
-  case KIT_EV_MAP: case KIT_EV_UNMAP: case KIT_EV_PROTECT:
+  case KIT_EV_MAP:
+  case KIT_EV_UNMAP:
+  case KIT_EV_PROTECT:
     if (!overlaps(ev->map.addr, ev->map.len, f->addr, f->addr_len)) return false;
     break;
-  case KIT_EV_SYSCALL: case KIT_EV_SYSRET:
+  case KIT_EV_SYSCALL:
+  case KIT_EV_SYSRET:
     if (f->has_syscall && f->syscall_nr != ev->syscall.nr) return false;
     break;
   case KIT_EV_SIGNAL:
@@ -184,7 +200,8 @@ static int raise_kind(CoreThread *t, KitEventKind kind, KitEvent *ev) {
 bool core_hooks_want(const Emu *emu, KitEventKind kind) {
   const CoreHooks *h = emu->hooks;
   if (!h) return false;
-  if (kind == KIT_EV_LOAD || kind == KIT_EV_STORE) return h->by_event[kind] || h->by_event[KIT_EV_ACCESS];
+  if (kind == KIT_EV_LOAD || kind == KIT_EV_STORE)
+    return h->by_event[kind] || h->by_event[KIT_EV_ACCESS];
   return h->by_event[kind] != NULL;
 }
 
@@ -193,7 +210,8 @@ int core_raise(CoreThread *t, KitEvent *ev) {
   sig_atomic_t in_guest = t->in_guest;
   t->in_guest = 0;
   int verdict = raise_kind(t, ev->kind, ev);
-  if (ev->kind == KIT_EV_LOAD || ev->kind == KIT_EV_STORE) verdict |= raise_kind(t, KIT_EV_ACCESS, ev);
+  if (ev->kind == KIT_EV_LOAD || ev->kind == KIT_EV_STORE)
+    verdict |= raise_kind(t, KIT_EV_ACCESS, ev);
   t->in_guest = in_guest;
   return verdict;
 }
@@ -204,10 +222,14 @@ void core_raise_thread(CoreThread *t, bool created) {
       if (p->thread_start) p->thread_start(p, t);
   }
   CoreThread *on = t->emu->current ? t->emu->current : t;
-  core_raise(on, &(KitEvent){.kind = KIT_EV_THREAD, .tid = on->tid, .pc = on->state->pc, .thread = {.created = created, .child = t->tid}});
+  core_raise(on, &(KitEvent){.kind = KIT_EV_THREAD,
+                             .tid = on->tid,
+                             .pc = on->state->pc,
+                             .thread = {.created = created, .child = t->tid}});
 }
 
-/* ---- hooks as probes ------------------------------------------------------------------------------------------- */
+/* ---- hooks as probes
+ * ------------------------------------------------------------------------------------------- */
 
 static KitHook *hook_of(CoreProbe *p) { return (KitHook *)((char *)p - offsetof(KitHook, probe)); }
 
@@ -225,8 +247,13 @@ typedef struct HookSite {
 } HookSite;
 
 static void fill_insn(Emu *emu, const IrInsn *i, KitInsn *out) {
-  *out = (KitInsn){.pc = i->pc, .target = i->target, .len = i->len, .branch = i->branch, .name = emu->guest->insn_name(i->id)};
-  memcpy(out->bytes, (const void *)(uintptr_t)i->pc, i->len < sizeof out->bytes ? i->len : sizeof out->bytes);
+  *out = (KitInsn){.pc = i->pc,
+                   .target = i->target,
+                   .len = i->len,
+                   .branch = i->branch,
+                   .name = emu->guest->insn_name(i->id)};
+  memcpy(out->bytes, (const void *)(uintptr_t)i->pc,
+         i->len < sizeof out->bytes ? i->len : sizeof out->bytes);
 }
 
 /* From translated code: a is the address, or where a branch goes; b: whether it is taken. */
@@ -239,11 +266,8 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
   KitEvent ev = {.kind = h->spec.event, .tid = t->tid, .pc = out->pc};
   KitInsn insn;
   switch ((CoreSiteKind)site->site) {
-  case SITE_EXEC:
-    break;
-  case SITE_BLOCK:
-    ev.block.n_insns = site->n_insns;
-    break;
+  case SITE_EXEC: break;
+  case SITE_BLOCK: ev.block.n_insns = site->n_insns; break;
   case SITE_ACCESS:
     ev.access.addr = a;
     ev.access.size = size;
@@ -263,7 +287,8 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
   }
   t->in_guest = 0;
   int v = call(t, h, &ev);
-  if (v & KIT_STOP && (site->site == SITE_EXEC || site->site == SITE_BLOCK)) t->stop_sites |= 1u << site->site;
+  if (v & KIT_STOP && (site->site == SITE_EXEC || site->site == SITE_BLOCK))
+    t->stop_sites |= 1u << site->site;
   t->in_guest = 1;
   return v & KIT_DENY;
 }
@@ -271,33 +296,46 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
 static void hook_emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   KitHook *h = hook_of(p);
   HookSite *site = core_weaver_alloc(w, sizeof *site);
-  *site = (HookSite){.site = s->kind, .branch = s->insn ? s->insn->branch : 0, .is_write = s->is_write, .is_read = s->is_read,
-                     .n_insns = s->block->n_insns, .insn = s->insn};
+  *site = (HookSite){.site = s->kind,
+                     .branch = s->insn ? s->insn->branch : 0,
+                     .is_write = s->is_write,
+                     .is_read = s->is_read,
+                     .n_insns = s->block->n_insns,
+                     .insn = s->insn};
   site->out = (IrCallout){.fn = callout, .pc = s->pc, .kind = h->spec.event, .owner = h};
   IrRef a = s->kind == SITE_ACCESS ? s->addr : s->kind == SITE_BRANCH ? s->to : 0;
   IrRef b = s->kind == SITE_BRANCH ? (s->taken ? s->taken : core_emit_imm(w, 1)) : 0;
   IrRef zero = !a || !b ? core_emit_imm(w, 0) : 0;
   IrRef cond = core_emit_filter(w, &h->spec.filter, s, &h->nth);
   if (h->plane && core_plane_ir(h->plane)->window) /* else the callout looks itself */
-    cond = core_emit(w, IR_plane_test, s->addr, (IrRef)s->size, 0, (uint64_t)(uintptr_t)core_plane_ir(h->plane));
+    cond = core_emit(w, IR_plane_test, s->addr, (IrRef)s->size, 0,
+                     (uint64_t)(uintptr_t)core_plane_ir(h->plane));
   uint32_t g = core_guard_begin(w, cond);
-  IrRef v = core_emit(w, IR_callout, a ? a : zero, b ? b : zero, (IrRef)s->size, (uint64_t)(uintptr_t)&site->out);
+  IrRef v = core_emit(w, IR_callout, a ? a : zero, b ? b : zero, (IrRef)s->size,
+                      (uint64_t)(uintptr_t)&site->out);
   if (s->kind == SITE_ACCESS) core_emit(w, IR_trap_if, v, IR_FAULT_DENIED, a, 0);
   core_guard_end(w, g);
 }
 
-KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **out) { return core_hook_add_plane(emu, spec, NULL, out); }
+KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **out) {
+  return core_hook_add_plane(emu, spec, NULL, out);
+}
 
 KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane, KitHook **out) {
-  if (spec->event >= KIT_EV_EVENTS) return core_fail(emu, KIT_E_ARGUMENT, "no such event: %d", (int)spec->event);
+  if (spec->event >= KIT_EV_EVENTS)
+    return core_fail(emu, KIT_E_ARGUMENT, "no such event: %d", (int)spec->event);
   KitHook *h = xcalloc(1, sizeof *h);
   h->emu = emu;
   h->spec = *spec;
   h->plane = plane;
   h->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
   uint32_t sites = core_event_sites(spec->event);
-  h->probe = (CoreProbe){.sites = sites, .may_stop = true, .wants = hook_wants, .emit = hook_emit,
-                         .pc = spec->filter.pc, .pc_len = spec->filter.pc_len};
+  h->probe = (CoreProbe){.sites = sites,
+                         .may_stop = true,
+                         .wants = hook_wants,
+                         .emit = hook_emit,
+                         .pc = spec->filter.pc,
+                         .pc_len = spec->filter.pc_len};
   KitHook **q = &emu->hooks->by_event[spec->event];
   while (*q) q = &(*q)->next;
   *q = h;
@@ -309,7 +347,8 @@ KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plan
   return KIT_OK;
 }
 
-/* Takes a closed hook off its list and frees it: no region that calls it can be running, no event is being raised. */
+/* Takes a closed hook off its list and frees it: no region that calls it can be running, no event
+ * is being raised. */
 static void free_hook(void *p) {
   KitHook *h = p;
   for (KitHook **q = &h->emu->hooks->by_event[h->spec.event]; *q; q = &(*q)->next)
@@ -327,7 +366,9 @@ void kit_hook_close(KitHook **hook) {
   if (!h || h->dead) return;
   h->dead = true;
   if (h->on_close) h->on_close(h);
-  if (h->woven) core_probe_remove(h->emu, &h->probe); /* flushes: no new region calls it, a running one sees `dead` */
+  if (h->woven)
+    core_probe_remove(h->emu,
+                      &h->probe); /* flushes: no new region calls it, a running one sees `dead` */
   core_defer(h->emu, free_hook, h);
 }
 
@@ -343,7 +384,8 @@ void core_hook_drop_plane(Emu *emu, const CorePlane *plane) {
 
 uint64_t kit_hook_hits(const KitHook *hook) { return hook->hits; }
 
-/* ---- tools: hooks without filters -------------------------------------------------------------------------------- */
+/* ---- tools: hooks without filters
+ * -------------------------------------------------------------------------------- */
 
 struct KitTool {
   Emu *emu;
@@ -352,16 +394,31 @@ struct KitTool {
 };
 
 KitStatus kit_tool_add(KitEmu *emu, const KitEmuToolHooks *hooks, void *user, KitTool **out) {
-  const struct { KitEventKind event; KitHookFn fn; } rows[] = {
-      {KIT_EV_EXEC, hooks->on_exec}, {KIT_EV_BLOCK, hooks->on_block_entry}, {KIT_EV_INSN, hooks->on_insn_retire},
-      {KIT_EV_BRANCH, hooks->on_branch}, {KIT_EV_ACCESS, hooks->on_mem_access}, {KIT_EV_MAP, hooks->on_map},
-      {KIT_EV_UNMAP, hooks->on_unmap}, {KIT_EV_PROTECT, hooks->on_protect}, {KIT_EV_SYSCALL, hooks->on_syscall_entry},
-      {KIT_EV_SYSRET, hooks->on_syscall_exit}, {KIT_EV_SIGNAL, hooks->on_signal}, {KIT_EV_FAULT, hooks->on_fault},
-      {KIT_EV_THREAD, hooks->on_thread}, {KIT_EV_IMAGE, hooks->on_image}, {KIT_EV_EXIT, hooks->on_exit}, {KIT_EV_FORK, hooks->on_fork}};
+  const struct {
+    KitEventKind event;
+    KitHookFn fn;
+  } rows[] = {{KIT_EV_EXEC, hooks->on_exec},
+              {KIT_EV_BLOCK, hooks->on_block_entry},
+              {KIT_EV_INSN, hooks->on_insn_retire},
+              {KIT_EV_BRANCH, hooks->on_branch},
+              {KIT_EV_ACCESS, hooks->on_mem_access},
+              {KIT_EV_MAP, hooks->on_map},
+              {KIT_EV_UNMAP, hooks->on_unmap},
+              {KIT_EV_PROTECT, hooks->on_protect},
+              {KIT_EV_SYSCALL, hooks->on_syscall_entry},
+              {KIT_EV_SYSRET, hooks->on_syscall_exit},
+              {KIT_EV_SIGNAL, hooks->on_signal},
+              {KIT_EV_FAULT, hooks->on_fault},
+              {KIT_EV_THREAD, hooks->on_thread},
+              {KIT_EV_IMAGE, hooks->on_image},
+              {KIT_EV_EXIT, hooks->on_exit},
+              {KIT_EV_FORK, hooks->on_fork}};
   KitTool *tool = xcalloc(1, sizeof *tool);
   tool->emu = emu;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].fn) kit_hook_add(emu, &(KitHookSpec){.event = rows[i].event, .fn = rows[i].fn, .user = user}, &tool->hooks[rows[i].event]);
+    if (rows[i].fn)
+      kit_hook_add(emu, &(KitHookSpec){.event = rows[i].event, .fn = rows[i].fn, .user = user},
+                   &tool->hooks[rows[i].event]);
   if (hooks->requires_dispatch) {
     tool->dispatch = true;
     emu->dispatchers++;

@@ -5,14 +5,14 @@
 #include "core/probe.h"
 
 struct KitHook {
-  CoreProbe probe;    /* in translated code; unused for events that are raised from C */
+  CoreProbe probe; /* in translated code; unused for events that are raised from C */
   Emu *emu;
   KitHookSpec spec;
   IrNth nth;
-  CorePlane *plane;   /* only accesses that touch a marked byte match */
+  CorePlane *plane; /* only accesses that touch a marked byte match */
   uint64_t hits;
-  bool dead;          /* closed; freed by core_defer */
-  bool woven;         /* probe is on the list */
+  bool dead;                    /* closed; freed by core_defer */
+  bool woven;                   /* probe is on the list */
   void (*on_close)(KitHook *h); /* the owner's part of closing */
   void (*on_free)(KitHook *h);  /* frees the owner's data */
   void *data;
@@ -21,9 +21,9 @@ struct KitHook {
 
 struct CoreHooks {
   CoreProbe *probes;
-  uint32_t sites;                    /* union of the probes' masks */
-  KitHook *by_event[KIT_EV_EVENTS];  /* in registration order */
-  uint64_t next_counter;             /* byte offset of the next free counter */
+  uint32_t sites;                   /* union of the probes' masks */
+  KitHook *by_event[KIT_EV_EVENTS]; /* in registration order */
+  uint64_t next_counter;            /* byte offset of the next free counter */
 };
 
 /* kit_hook_add with a plane in front: see fast/plane.c. */

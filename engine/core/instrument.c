@@ -1,4 +1,5 @@
-/* The instrumentation pass: rewrites a region with the operations of all probes woven in. See probe.h. */
+/* The instrumentation pass: rewrites a region with the operations of all probes woven in. See
+ * probe.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 struct CoreWeaver {
   Emu *emu;
   IrRegion *r;
-  IrOp *ops;   /* the new operations, IR_MAX_OPS long */
+  IrOp *ops; /* the new operations, IR_MAX_OPS long */
   uint32_t n;
   IrRef *renamed; /* old reference -> new */
   bool stops;     /* some probe of this region may stop */
@@ -24,12 +25,16 @@ IrRef core_emit(CoreWeaver *w, IrOpcode code, IrRef a, IrRef b, IrRef c, uint64_
 IrRef core_emit_imm(CoreWeaver *w, uint64_t value) { return core_emit(w, IR_imm, 0, 0, 0, value); }
 void *core_weaver_alloc(CoreWeaver *w, size_t size) { return arena_alloc(w->r->arena, size); }
 
-uint32_t core_guard_begin(CoreWeaver *w, IrRef cond) { return cond ? core_emit(w, IR_guard, cond, 0, 0, 0) : 0; }
+uint32_t core_guard_begin(CoreWeaver *w, IrRef cond) {
+  return cond ? core_emit(w, IR_guard, cond, 0, 0, 0) : 0;
+}
 void core_guard_end(CoreWeaver *w, uint32_t guard) {
   if (guard) w->ops[guard].imm = w->n - guard - 1;
 }
 
-/* ---- filters ------------------------------------------------------------------------------------------------ */
+/* ---- filters
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool in_range(uint64_t x, uint64_t start, uint64_t len) { return !len || x - start < len; }
 
@@ -38,8 +43,14 @@ uint32_t core_event_sites(KitEventKind e) {
   case KIT_EV_EXEC: return 1u << SITE_EXEC;
   case KIT_EV_INSN: return 1u << SITE_RETIRE;
   case KIT_EV_BLOCK: return 1u << SITE_BLOCK;
-  case KIT_EV_BRANCH: case KIT_EV_CALL: case KIT_EV_RET: case KIT_EV_JUMP: case KIT_EV_COND: return 1u << SITE_BRANCH;
-  case KIT_EV_LOAD: case KIT_EV_STORE: case KIT_EV_ACCESS: return 1u << SITE_ACCESS;
+  case KIT_EV_BRANCH:
+  case KIT_EV_CALL:
+  case KIT_EV_RET:
+  case KIT_EV_JUMP:
+  case KIT_EV_COND: return 1u << SITE_BRANCH;
+  case KIT_EV_LOAD:
+  case KIT_EV_STORE:
+  case KIT_EV_ACCESS: return 1u << SITE_ACCESS;
   default: return 0;
   }
 }
@@ -61,11 +72,14 @@ bool core_filter_site(const KitFilter *f, const CoreSite *s) {
   if (!in_range(s->pc, f->pc, f->pc_len) || !in_range(s->pc, f->from, f->from_len)) return false;
   if (s->kind == SITE_ACCESS && f->size_min && s->size < f->size_min) return false;
   if (s->kind == SITE_ACCESS && f->size_max && s->size > f->size_max) return false;
-  if (s->kind == SITE_BRANCH && f->to_len && s->insn->target && !s->taken) return in_range(s->insn->target, f->to, f->to_len);
+  if (s->kind == SITE_BRANCH && f->to_len && s->insn->target && !s->taken)
+    return in_range(s->insn->target, f->to, f->to_len);
   return true;
 }
 
-static IrRef both(CoreWeaver *w, IrRef a, IrRef b) { return a ? core_emit(w, IR_and, a, b, 0, 0) : b; }
+static IrRef both(CoreWeaver *w, IrRef a, IrRef b) {
+  return a ? core_emit(w, IR_and, a, b, 0, 0) : b;
+}
 
 static IrRef emit_range(CoreWeaver *w, IrRef x, uint64_t start, uint64_t len) {
   IrRef off = core_emit(w, IR_add, x, core_emit_imm(w, 0 - start), 0, 0);
@@ -75,18 +89,22 @@ static IrRef emit_range(CoreWeaver *w, IrRef x, uint64_t start, uint64_t len) {
 IrRef core_emit_filter(CoreWeaver *w, const KitFilter *f, const CoreSite *s, IrNth *nth) {
   IrRef cond = 0;
   if (s->kind == SITE_ACCESS && f->addr_len) /* overlap of [addr, addr+size) with the range */
-    cond = both(w, cond, emit_range(w, s->addr, f->addr - (s->size - 1), f->addr_len + s->size - 1));
+    cond =
+        both(w, cond, emit_range(w, s->addr, f->addr - (s->size - 1), f->addr_len + s->size - 1));
   if (s->kind == SITE_BRANCH && f->to_len && (!s->insn->target || s->taken))
     cond = both(w, cond, emit_range(w, s->to, f->to, f->to_len));
   if (f->tid) {
     IrRef tid = core_emit(w, IR_get, 0, 0, 0, offsetof(IrState, tid));
     cond = both(w, cond, core_emit(w, IR_eq, tid, core_emit_imm(w, (uint64_t)f->tid), 0, 0));
   }
-  if (f->every > 1) cond = core_emit(w, IR_nth, cond ? cond : core_emit_imm(w, 1), 0, 0, (uint64_t)(uintptr_t)nth);
+  if (f->every > 1)
+    cond = core_emit(w, IR_nth, cond ? cond : core_emit_imm(w, 1), 0, 0, (uint64_t)(uintptr_t)nth);
   return cond;
 }
 
-/* ---- the walk --------------------------------------------------------------------------------------------------- */
+/* ---- the walk
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static bool offer(CoreWeaver *w, const CoreSite *site) {
   bool stops = false;
@@ -117,14 +135,18 @@ static bool weave_access(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const
   return offer(w, &s);
 }
 
-/* Branch and retirement of the block's last instruction, before its terminator transfers control. */
+/* Branch and retirement of the block's last instruction, before its terminator transfers control.
+ */
 static void weave_end(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const IrOp *op) {
   bool traps = op->code == IR_trap && (op->a == IR_TRAP_ILLEGAL || op->a == IR_TRAP_BREAKPOINT);
   if (!i || traps) return;
-  if (w->emu->hooks->sites >> SITE_BRANCH & 1 && i->branch >= IR_BR_JUMP && i->branch <= IR_BR_RET) {
+  if (w->emu->hooks->sites >> SITE_BRANCH & 1 && i->branch >= IR_BR_JUMP &&
+      i->branch <= IR_BR_RET) {
     CoreSite s = site_of(w, SITE_BRANCH, b, i);
-    if (op->code == IR_jump_ind) s.to = w->renamed[op->a];
-    else s.to = core_emit_imm(w, b->succ[0].pc);
+    if (op->code == IR_jump_ind)
+      s.to = w->renamed[op->a];
+    else
+      s.to = core_emit_imm(w, b->succ[0].pc);
     if (op->code == IR_br) {
       s.taken = w->renamed[op->a];
       s.to = core_emit(w, IR_select, s.taken, s.to, core_emit_imm(w, b->succ[1].pc), 0);
@@ -195,7 +217,9 @@ static bool wanted_inside(Emu *emu, const IrRegion *r, uint32_t sites) {
   return false;
 }
 
-bool core_observes_insns(Emu *emu, const IrRegion *r) { return wanted_inside(emu, r, 1u << SITE_EXEC | 1u << SITE_RETIRE); }
+bool core_observes_insns(Emu *emu, const IrRegion *r) {
+  return wanted_inside(emu, r, 1u << SITE_EXEC | 1u << SITE_RETIRE);
+}
 
 void core_instrument(Emu *emu, IrRegion *r) {
   if (!emu->hooks->probes && !emu->budget_on && !emu->opt.count_insns) return;

@@ -15,11 +15,11 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define PIE_BASE    ((1ull << 45) + (1ull << 32))
-#define HEAP_ROOM   (1ull << 40) /* between PIE_BASE and the mmap area */
-#define MMAP_TOP    (CORE_LINE - (1ull << 33))
-#define LOW_BASE    0x10000000ull
-#define LOW_TOP     (1ull << 31)
+#define PIE_BASE  ((1ull << 45) + (1ull << 32))
+#define HEAP_ROOM (1ull << 40) /* between PIE_BASE and the mmap area */
+#define MMAP_TOP  (CORE_LINE - (1ull << 33))
+#define LOW_BASE  0x10000000ull
+#define LOW_TOP   (1ull << 31)
 
 CoreMap *core_map_new(Emu *emu) {
   CoreMap *m = xcalloc(1, sizeof *m);
@@ -28,7 +28,8 @@ CoreMap *core_map_new(Emu *emu) {
 }
 
 void core_map_free(CoreMap *m) {
-  for (size_t i = 0; i < m->areas.n; i++) munmap((void *)(uintptr_t)m->areas.at[i].start, m->areas.at[i].end - m->areas.at[i].start);
+  for (size_t i = 0; i < m->areas.n; i++)
+    munmap((void *)(uintptr_t)m->areas.at[i].start, m->areas.at[i].end - m->areas.at[i].start);
   while (m->planes) core_plane_free(m->planes);
   for (size_t i = 0; i < m->names.n; i++) free(m->names.at[i]);
   vec_free(&m->names);
@@ -38,14 +39,18 @@ void core_map_free(CoreMap *m) {
   free(m);
 }
 
-/* ---- areas ---------------------------------------------------------------------------------------------------- */
+/* ---- areas
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 size_t core_area_index(const CoreMap *m, uint64_t va) {
   size_t low = 0, high = m->areas.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    if (m->areas.at[mid].end > va) high = mid;
-    else low = mid + 1;
+    if (m->areas.at[mid].end > va)
+      high = mid;
+    else
+      low = mid + 1;
   }
   return low;
 }
@@ -85,7 +90,8 @@ static void split(CoreMap *m, uint64_t va) {
 }
 
 static bool joins(const CoreArea *a, const CoreArea *b) {
-  return a->end == b->start && a->prot == b->prot && a->flags == b->flags && a->name == b->name && a->dev == b->dev && a->ino == b->ino &&
+  return a->end == b->start && a->prot == b->prot && a->flags == b->flags && a->name == b->name &&
+         a->dev == b->dev && a->ino == b->ino &&
          (!a->ino || a->offset + (a->end - a->start) == b->offset);
 }
 
@@ -124,7 +130,9 @@ static bool is_covered(const CoreMap *m, uint64_t va, uint64_t len) {
   return false;
 }
 
-/* ---- placement -------------------------------------------------------------------------------------------------- */
+/* ---- placement
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t free_below(const CoreMap *m, uint64_t top, uint64_t bottom, uint64_t len) {
   for (size_t i = core_area_index(m, top);; i--) {
@@ -146,15 +154,21 @@ static uint64_t free_above(const CoreMap *m, uint64_t bottom, uint64_t top, uint
 }
 
 uint64_t core_place(Emu *emu, uint64_t len, bool low) {
-  return low ? free_above(emu->map, LOW_BASE, LOW_TOP, len) : free_above(emu->map, PIE_BASE, PIE_BASE + HEAP_ROOM, len);
+  return low ? free_above(emu->map, LOW_BASE, LOW_TOP, len)
+             : free_above(emu->map, PIE_BASE, PIE_BASE + HEAP_ROOM, len);
 }
 
-static bool valid_range(uint64_t va, uint64_t len) { return va >= CORE_LOW && len <= CORE_LINE && va <= CORE_LINE - len; }
+static bool valid_range(uint64_t va, uint64_t len) {
+  return va >= CORE_LOW && len <= CORE_LINE && va <= CORE_LINE - len;
+}
 static uint64_t page_up(uint64_t n) { return (n + CORE_PAGE - 1) & ~(CORE_PAGE - 1); }
 
-/* ---- the host's side ------------------------------------------------------------------------------------------------ */
+/* ---- the host's side
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* Guest code is data for us: it is never executable on the host, but must be readable. Linux has no write-only pages. */
+/* Guest code is data for us: it is never executable on the host, but must be readable. Linux has no
+ * write-only pages. */
 int core_host_prot(int prot) {
   int host = prot & (PROT_READ | PROT_WRITE);
   return prot & (PROT_EXEC | PROT_WRITE) ? host | PROT_READ : host;
@@ -170,7 +184,8 @@ static void forget_guards(CoreMap *m, uint64_t va, uint64_t len) {
     void *v;
     for (size_t i = 0; map_next(&m->guarded, &i, &page, &v);)
       if (page >= va / CORE_PAGE && page < (va + len) / CORE_PAGE) vec_push(&pages, page);
-    for (size_t i = 0; i < pages.n; i++) map_remove(&m->guarded, pages.at[i]), map_remove(&m->aliases, pages.at[i]);
+    for (size_t i = 0; i < pages.n; i++)
+      map_remove(&m->guarded, pages.at[i]), map_remove(&m->aliases, pages.at[i]);
     vec_free(&pages);
     return;
   }
@@ -187,27 +202,41 @@ static void drop_contents(CoreMap *m, uint64_t va, uint64_t len) {
   core_planes_drop(m, va, len);
 }
 
-static void raise_map(Emu *emu, CoreThread *t, KitEventKind kind, uint64_t va, uint64_t len, int prot, int flags, int fd, uint64_t off, const char *path) {
+static void raise_map(Emu *emu, CoreThread *t, KitEventKind kind, uint64_t va, uint64_t len,
+                      int prot, int flags, int fd, uint64_t off, const char *path) {
   if (!t || !core_hooks_want(emu, kind)) return;
-  core_raise(t, &(KitEvent){.kind = kind, .tid = t->tid, .pc = t->state->pc,
-                            .map = {.addr = va, .len = len, .prot = prot, .flags = flags, .fd = fd, .offset = off, .path = path}});
+  core_raise(t, &(KitEvent){.kind = kind,
+                            .tid = t->tid,
+                            .pc = t->state->pc,
+                            .map = {.addr = va,
+                                    .len = len,
+                                    .prot = prot,
+                                    .flags = flags,
+                                    .fd = fd,
+                                    .offset = off,
+                                    .path = path}});
 }
 
-/* ---- mmap -------------------------------------------------------------------------------------------------------------- */
+/* ---- mmap
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 /* Puts the host mapping at va. Over guest memory only, or where the host has nothing. */
-static int64_t map_host(CoreMap *m, uint64_t va, uint64_t len, int prot, int flags, int fd, uint64_t off) {
+static int64_t map_host(CoreMap *m, uint64_t va, uint64_t len, int prot, int flags, int fd,
+                        uint64_t off) {
   flags &= ~(MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN | MAP_32BIT);
   int hprot = core_host_prot(prot);
   bool over = is_covered(m, va, len);
   if (!over && !is_free(m, va, len)) {
     size_t i = core_area_index(m, va); /* partly mapped: take the old pieces away first */
     for (; i < m->areas.n && m->areas.at[i].start < va + len; i++) {
-      uint64_t from = m->areas.at[i].start > va ? m->areas.at[i].start : va, to = m->areas.at[i].end < va + len ? m->areas.at[i].end : va + len;
+      uint64_t from = m->areas.at[i].start > va ? m->areas.at[i].start : va,
+               to = m->areas.at[i].end < va + len ? m->areas.at[i].end : va + len;
       munmap(host(from), to - from);
     }
   }
-  void *p = mmap(host(va), len, hprot, flags | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE), fd, (off_t)off);
+  void *p =
+      mmap(host(va), len, hprot, flags | (over ? MAP_FIXED : MAP_FIXED_NOREPLACE), fd, (off_t)off);
   if (p == MAP_FAILED) return errno == EEXIST ? -ENOMEM : -errno;
   if (p != host(va)) { /* an old kernel took it as a hint */
     munmap(p, len);
@@ -216,8 +245,12 @@ static int64_t map_host(CoreMap *m, uint64_t va, uint64_t len, int prot, int fla
   return 0;
 }
 
-static CoreArea describe(CoreMap *m, uint64_t va, uint64_t len, int prot, int flags, int fd, uint64_t off, const char *name) {
-  CoreArea a = {.start = va, .end = va + len, .prot = prot, .flags = flags & (MAP_SHARED | MAP_PRIVATE | MAP_GROWSDOWN)};
+static CoreArea describe(CoreMap *m, uint64_t va, uint64_t len, int prot, int flags, int fd,
+                         uint64_t off, const char *name) {
+  CoreArea a = {.start = va,
+                .end = va + len,
+                .prot = prot,
+                .flags = flags & (MAP_SHARED | MAP_PRIVATE | MAP_GROWSDOWN)};
   struct stat st;
   char link[64], path[4096] = "";
   if (!(flags & MAP_ANONYMOUS) && fd >= 0 && !fstat(fd, &st)) {
@@ -232,7 +265,8 @@ static CoreArea describe(CoreMap *m, uint64_t va, uint64_t len, int prot, int fl
   return a;
 }
 
-int64_t core_mmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot, int flags, int fd, uint64_t off, const char *name) {
+int64_t core_mmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot, int flags, int fd,
+                  uint64_t off, const char *name) {
   CoreMap *m = emu->map;
   int type = flags & (MAP_SHARED | MAP_PRIVATE);
   if (!len || off % CORE_PAGE || !type) return -EINVAL;
@@ -245,17 +279,20 @@ int64_t core_mmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot, 
     if (flags & MAP_FIXED_NOREPLACE && !is_free(m, va, len)) return -EEXIST;
   } else {
     va &= ~(CORE_PAGE - 1);
-    if (!va || !valid_range(va, len) || !is_free(m, va, len)) va = free_below(m, MMAP_TOP, PIE_BASE + HEAP_ROOM, len);
+    if (!va || !valid_range(va, len) || !is_free(m, va, len))
+      va = free_below(m, MMAP_TOP, PIE_BASE + HEAP_ROOM, len);
     if (!va) return -ENOMEM;
   }
   bool replaces = !is_free(m, va, len);
   int64_t err = map_host(m, va, len, prot, flags, fd, off);
   if (err == -ENOMEM && !(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))) {
-    va = free_below(m, va, PIE_BASE + HEAP_ROOM, len); /* the host had something there: once more, below */
+    va = free_below(m, va, PIE_BASE + HEAP_ROOM,
+                    len); /* the host had something there: once more, below */
     err = va ? map_host(m, va, len, prot, flags, fd, off) : -ENOMEM;
   }
   if (err) {
-    if (replaces && !is_covered(m, va, len)) carve(m, va, len); /* map_host took the old pieces away */
+    if (replaces && !is_covered(m, va, len))
+      carve(m, va, len); /* map_host took the old pieces away */
     return err;
   }
   if (replaces) drop_contents(m, va, len);
@@ -268,7 +305,9 @@ int64_t core_mmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot, 
   return (int64_t)va;
 }
 
-/* ---- munmap, mprotect ---------------------------------------------------------------------------------------------------- */
+/* ---- munmap, mprotect
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 int core_munmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len) {
   CoreMap *m = emu->map;
@@ -297,7 +336,8 @@ int core_mprotect(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot) 
   uint64_t at = va;
   int err = 0;
   for (size_t i = core_area_index(m, va); at < va + len; i++) {
-    if (i == m->areas.n || m->areas.at[i].start != at) { /* a hole: what came before stays changed, as in the kernel */
+    if (i == m->areas.n ||
+        m->areas.at[i].start != at) { /* a hole: what came before stays changed, as in the kernel */
       err = -ENOMEM;
       break;
     }
@@ -315,20 +355,26 @@ int core_mprotect(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot) 
   return err;
 }
 
-/* ---- mremap, madvise, brk --------------------------------------------------------------------------------------------------- */
+/* ---- mremap, madvise, brk
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-static int64_t move(Emu *emu, CoreThread *t, CoreArea a, uint64_t old, uint64_t old_len, uint64_t new_len, int flags, uint64_t to) {
+static int64_t move(Emu *emu, CoreThread *t, CoreArea a, uint64_t old, uint64_t old_len,
+                    uint64_t new_len, int flags, uint64_t to) {
   CoreMap *m = emu->map;
   if (!is_free(m, to, new_len)) core_munmap(emu, t, to, new_len);
   core_invalidate(emu, old, old_len ? old_len : new_len);
   forget_guards(m, old, old_len);
-  /* The target is free in the guest's map; reserve it on the host so that nothing of the host's can be overwritten. */
-  void *room = mmap(host(to), new_len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  /* The target is free in the guest's map; reserve it on the host so that nothing of the host's can
+   * be overwritten. */
+  void *room = mmap(host(to), new_len, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (room != host(to)) {
     if (room != MAP_FAILED) munmap(room, new_len);
     return -ENOMEM;
   }
-  if (mremap(host(old), old_len, new_len, MREMAP_MAYMOVE | MREMAP_FIXED | (flags & MREMAP_DONTUNMAP), host(to)) == MAP_FAILED) {
+  if (mremap(host(old), old_len, new_len,
+             MREMAP_MAYMOVE | MREMAP_FIXED | (flags & MREMAP_DONTUNMAP), host(to)) == MAP_FAILED) {
     int err = errno;
     munmap(room, new_len);
     return -err;
@@ -349,10 +395,13 @@ static int64_t move(Emu *emu, CoreThread *t, CoreArea a, uint64_t old, uint64_t 
   return (int64_t)to;
 }
 
-static int64_t grow_in_place(Emu *emu, CoreThread *t, uint64_t old, uint64_t old_len, uint64_t new_len) {
+static int64_t grow_in_place(Emu *emu, CoreThread *t, uint64_t old, uint64_t old_len,
+                             uint64_t new_len) {
   CoreMap *m = emu->map;
   CoreArea a = m->areas.at[core_area_index(m, old)];
-  if (a.end != old + old_len || !valid_range(old, new_len) || !is_free(m, old + old_len, new_len - old_len)) return -ENOMEM;
+  if (a.end != old + old_len || !valid_range(old, new_len) ||
+      !is_free(m, old + old_len, new_len - old_len))
+    return -ENOMEM;
   if (mremap(host(old), old_len, new_len, 0) == MAP_FAILED) return -errno;
   CoreArea more = a;
   more.start = a.end;
@@ -360,24 +409,30 @@ static int64_t grow_in_place(Emu *emu, CoreThread *t, uint64_t old, uint64_t old
   more.offset += a.ino ? a.end - a.start : 0;
   insert_at(m, core_area_index(m, more.start), more);
   merge_around(m, old, old + new_len);
-  raise_map(emu, t, KIT_EV_MAP, more.start, more.end - more.start, a.prot, a.flags, -1, more.offset, a.name);
+  raise_map(emu, t, KIT_EV_MAP, more.start, more.end - more.start, a.prot, a.flags, -1, more.offset,
+            a.name);
   return (int64_t)old;
 }
 
-int64_t core_mremap(Emu *emu, CoreThread *t, uint64_t old, uint64_t old_len, uint64_t new_len, int flags, uint64_t new_va) {
+int64_t core_mremap(Emu *emu, CoreThread *t, uint64_t old, uint64_t old_len, uint64_t new_len,
+                    int flags, uint64_t new_va) {
   CoreMap *m = emu->map;
-  if (old % CORE_PAGE || flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) || !new_len) return -EINVAL;
+  if (old % CORE_PAGE || flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) || !new_len)
+    return -EINVAL;
   if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) && !(flags & MREMAP_MAYMOVE)) return -EINVAL;
   if (new_len > CORE_LINE || old_len > CORE_LINE) return -EINVAL;
   old_len = page_up(old_len);
   new_len = page_up(new_len);
   size_t i = core_area_index(m, old);
-  if (i == m->areas.n || m->areas.at[i].start > old || m->areas.at[i].end < old + old_len) return -EFAULT;
+  if (i == m->areas.n || m->areas.at[i].start > old || m->areas.at[i].end < old + old_len)
+    return -EFAULT;
   CoreArea a = m->areas.at[i];
   if (!old_len && !(a.flags & MAP_SHARED)) return -EINVAL;
   if (flags & MREMAP_DONTUNMAP && old_len != new_len) return -EINVAL;
   if (flags & MREMAP_FIXED) {
-    if (new_va % CORE_PAGE || !valid_range(new_va, new_len) || (new_va < old + old_len && old < new_va + new_len)) return -EINVAL;
+    if (new_va % CORE_PAGE || !valid_range(new_va, new_len) ||
+        (new_va < old + old_len && old < new_va + new_len))
+      return -EINVAL;
     return move(emu, t, a, old, old_len, new_len, flags, new_va);
   }
   if (!(flags & MREMAP_DONTUNMAP) && old_len) {
@@ -401,11 +456,14 @@ int core_madvise(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int advice)
   if (len > CORE_LINE || va > CORE_LINE - len) return -ENOMEM;
   len = page_up(len);
   if (!is_covered(emu->map, va, len)) return -ENOMEM;
-  if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE) core_invalidate(emu, va, len); /* contents change */
+  if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
+    core_invalidate(emu, va, len); /* contents change */
   return madvise(host(va), len, advice) ? -errno : 0;
 }
 
-void core_set_brk(Emu *emu, uint64_t start) { emu->map->brk_start = emu->map->brk = page_up(start); }
+void core_set_brk(Emu *emu, uint64_t start) {
+  emu->map->brk_start = emu->map->brk = page_up(start);
+}
 
 int64_t core_brk(Emu *emu, CoreThread *t, uint64_t va) {
   CoreMap *m = emu->map;
@@ -413,7 +471,8 @@ int64_t core_brk(Emu *emu, CoreThread *t, uint64_t va) {
   uint64_t have = page_up(m->brk), want = page_up(va);
   if (want > have) {
     if (!is_free(m, have, want - have)) return (int64_t)m->brk;
-    int64_t r = core_mmap(emu, t, have, want - have, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0, "[heap]");
+    int64_t r = core_mmap(emu, t, have, want - have, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0, "[heap]");
     if (r < 0) return (int64_t)m->brk;
   } else if (want < have) {
     core_munmap(emu, t, want, have - want);

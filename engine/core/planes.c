@@ -1,6 +1,7 @@
-/* Shadow planes; see map.h. One or two bits a byte live in a reserved window, eight bits (and, where the window was refused, all)
- * in pages by guest page number. Both pack values alike, lowest address in the lowest bits, so the range code is shared: it
- * works on the packed bytes of one guest page, or of any range of the window, at a time. */
+/* Shadow planes; see map.h. One or two bits a byte live in a reserved window, eight bits (and,
+ * where the window was refused, all) in pages by guest page number. Both pack values alike, lowest
+ * address in the lowest bits, so the range code is shared: it works on the packed bytes of one
+ * guest page, or of any range of the window, at a time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ CorePlane *core_plane_new(Emu *emu, const char *name, uint32_t bits) {
   p->ir.bits = bits;
   p->ir.shift = bits == 1 ? 3 : bits == 2 ? 2 : 0;
   if (bits <= 2) {
-    void *w = mmap(NULL, CORE_LINE >> p->ir.shift, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *w = mmap(NULL, CORE_LINE >> p->ir.shift, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     p->ir.window = w == MAP_FAILED ? NULL : w;
     if (p->ir.window) madvise(p->ir.window, CORE_LINE >> p->ir.shift, MADV_DONTDUMP);
   }
@@ -47,7 +49,8 @@ void core_plane_free(CorePlane *p) {
 
 const IrPlane *core_plane_ir(const CorePlane *p) { return &p->ir; }
 
-/* ---- packed values: bit offset and count ---------------------------------------------------------------------------- */
+/* ---- packed values: bit offset and count
+ * ---------------------------------------------------------------------------- */
 
 static uint8_t get_value(const CorePlane *p, const uint8_t *base, uint64_t i) {
   uint64_t bit = i * p->ir.bits;
@@ -75,15 +78,21 @@ static uint64_t find_value(const CorePlane *p, const uint8_t *base, uint64_t fro
   for (uint64_t i = 0; i < n;) {
     uint64_t at = from + i;
     const uint8_t *byte = base + at / per;
-    if (at % per == 0 && ((uintptr_t)byte & 7) == 0 && n - i >= 8 * per && *(const uint64_t *)(const void *)byte == 0) i += 8 * per;
-    else if (at % per == 0 && n - i >= per && *byte == 0) i += per;
-    else if (get_value(p, base, at)) return i;
-    else i++;
+    if (at % per == 0 && ((uintptr_t)byte & 7) == 0 && n - i >= 8 * per &&
+        *(const uint64_t *)(const void *)byte == 0)
+      i += 8 * per;
+    else if (at % per == 0 && n - i >= per && *byte == 0)
+      i += per;
+    else if (get_value(p, base, at))
+      return i;
+    else
+      i++;
   }
   return n;
 }
 
-/* ---- pieces: the window whole, or page by page ----------------------------------------------------------------------------- */
+/* ---- pieces: the window whole, or page by page
+ * ----------------------------------------------------------------------------- */
 
 typedef struct Piece {
   uint8_t *base;    /* NULL: an untouched page */
@@ -92,7 +101,8 @@ typedef struct Piece {
 
 static Piece piece_at(CorePlane *p, uint64_t va, uint64_t len, bool make) {
   if (p->ir.window) return (Piece){p->ir.window, va, len};
-  uint64_t page = va / CORE_PAGE, from = va % CORE_PAGE, n = CORE_PAGE - from < len ? CORE_PAGE - from : len;
+  uint64_t page = va / CORE_PAGE, from = va % CORE_PAGE,
+           n = CORE_PAGE - from < len ? CORE_PAGE - from : len;
   uint8_t *values = map_get(&p->pages, page);
   if (!values && make) {
     values = xcalloc(1, CORE_PAGE * p->ir.bits / 8);
@@ -179,7 +189,9 @@ bool core_plane_find(CorePlane *p, uint64_t va, uint64_t len, uint64_t *where, u
   return false;
 }
 
-/* ---- in lockstep with the map ------------------------------------------------------------------------------------------------- */
+/* ---- in lockstep with the map
+ * -------------------------------------------------------------------------------------------------
+ */
 
 void core_planes_drop(CoreMap *m, uint64_t va, uint64_t len) {
   for (CorePlane *p = m->planes; p; p = p->next) core_plane_fill(p, va, len, 0);

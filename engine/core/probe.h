@@ -1,51 +1,64 @@
 /* Probes: how observers put operations into translated code.
  *
- * The instrumentation pass (instrument.c) walks every region once and offers each *site* to each probe whose mask names its
- * kind; a probe that wants it emits IR operations there, through the weaver. Hooks are probes (hooks.c), and so are the
- * fast paths: counters, call graphs, rings, plane checks (fast/). Nothing else ever adds operations to a region, so what nobody
- * asked for is not in the code.
+ * The instrumentation pass (instrument.c) walks every region once and offers each *site* to each
+ * probe whose mask names its kind; a probe that wants it emits IR operations there, through the
+ * weaver. Hooks are probes (hooks.c), and so are the fast paths: counters, call graphs, rings,
+ * plane checks (fast/). Nothing else ever adds operations to a region, so what nobody asked for is
+ * not in the code.
  *
  *   block:  [budget] [retired count] SITE_BLOCK
- *   insn:   SITE_EXEC, then for each memory access SITE_ACCESS before it, then SITE_BRANCH (a branch's decision is known), SITE_RETIRE
+ *   insn:   SITE_EXEC, then for each memory access SITE_ACCESS before it, then SITE_BRANCH (a
+ * branch's decision is known), SITE_RETIRE
  *
- * Example, a counter of loads: sites = 1 << SITE_ACCESS, wants = site->is_read, emit = core_emit(w, IR_count, 1, 0, 0, slot).
+ * Example, a counter of loads: sites = 1 << SITE_ACCESS, wants = site->is_read, emit = core_emit(w,
+ * IR_count, 1, 0, 0, slot).
  */
 #ifndef CORE_PROBE_H
 #define CORE_PROBE_H
 
 #include "core/core.h"
 
-typedef enum CoreSiteKind { SITE_BLOCK, SITE_EXEC, SITE_ACCESS, SITE_BRANCH, SITE_RETIRE } CoreSiteKind;
+typedef enum CoreSiteKind {
+  SITE_BLOCK,
+  SITE_EXEC,
+  SITE_ACCESS,
+  SITE_BRANCH,
+  SITE_RETIRE
+} CoreSiteKind;
 
 typedef struct CoreSite {
   CoreSiteKind kind;
   const IrRegion *region;
   const IrBlock *block;
-  const IrInsn *insn;      /* NULL for SITE_BLOCK */
-  uint64_t pc;             /* of insn or block */
+  const IrInsn *insn; /* NULL for SITE_BLOCK */
+  uint64_t pc;        /* of insn or block */
   /* SITE_ACCESS: */
-  IrRef addr, value;       /* effective address; stored value, 0 for loads */
+  IrRef addr, value; /* effective address; stored value, 0 for loads */
   uint32_t size;
   bool is_read, is_write;
   /* SITE_BRANCH: insn->branch says the kind */
-  IrRef to;                /* where it goes, as a value */
-  IrRef taken;             /* COND: non-zero if taken; else 0 */
+  IrRef to;    /* where it goes, as a value */
+  IrRef taken; /* COND: non-zero if taken; else 0 */
 } CoreSite;
 
 typedef struct CoreWeaver CoreWeaver;
 typedef struct CoreProbe CoreProbe;
 
 struct CoreProbe {
-  uint32_t sites;     /* 1 << CoreSiteKind */
+  uint32_t sites;      /* 1 << CoreSiteKind */
   uint64_t pc, pc_len; /* wants sites in this range only; pc_len 0: anywhere */
-  bool may_stop;      /* may set the state's stop flag: the pass adds stop_if_asked behind its sites */
+  bool may_stop; /* may set the state's stop flag: the pass adds stop_if_asked behind its sites */
   bool (*wants)(CoreProbe *p, const CoreSite *site); /* NULL: all of its kinds */
   void (*emit)(CoreProbe *p, CoreWeaver *w, const CoreSite *site);
-  /* The block was entered (its SITE_BLOCK operations ran) but only its first `retired` instructions were. May be NULL. */
+  /* The block was entered (its SITE_BLOCK operations ran) but only its first `retired` instructions
+   * were. May be NULL. */
   void (*undo)(CoreProbe *p, CoreThread *t, const IrBlock *block, uint32_t retired);
-  void (*thread_start)(CoreProbe *p, CoreThread *t); /* may be NULL; also called for threads that live when the probe is added */
-  void (*thread_end)(CoreProbe *p, CoreThread *t);   /* merge per-thread results; may be NULL */
-  void (*fork_child)(CoreProbe *p, CoreThread *t);   /* t is the one thread of the child; may be NULL */
+  void (*thread_start)(
+      CoreProbe *p,
+      CoreThread *t); /* may be NULL; also called for threads that live when the probe is added */
+  void (*thread_end)(CoreProbe *p, CoreThread *t); /* merge per-thread results; may be NULL */
+  void (*fork_child)(CoreProbe *p,
+                     CoreThread *t); /* t is the one thread of the child; may be NULL */
   CoreProbe *next;
 };
 
@@ -59,8 +72,8 @@ IrRef core_emit(CoreWeaver *w, IrOpcode code, IrRef a, IrRef b, IrRef c, uint64_
 IrRef core_emit_imm(CoreWeaver *w, uint64_t value);
 /* Memory that lives as long as the region (sites, callouts). */
 void *core_weaver_alloc(CoreWeaver *w, size_t size);
-/* Conditions of a filter that are not decided statically at this site, ANDed: 0 if there are none. `nth` is the filter's own
- * countdown, used if filter->every > 1. */
+/* Conditions of a filter that are not decided statically at this site, ANDed: 0 if there are none.
+ * `nth` is the filter's own countdown, used if filter->every > 1. */
 IrRef core_emit_filter(CoreWeaver *w, const KitFilter *f, const CoreSite *site, IrNth *nth);
 /* The static part: false if the filter cannot match here. */
 bool core_filter_site(const KitFilter *f, const CoreSite *site);
@@ -72,7 +85,8 @@ uint32_t core_event_sites(KitEventKind event);
 uint32_t core_guard_begin(CoreWeaver *w, IrRef cond);
 void core_guard_end(CoreWeaver *w, uint32_t guard);
 
-/* A free 8-byte counter in every thread's counter area: its byte offset, for IR_count. 0: none left. */
+/* A free 8-byte counter in every thread's counter area: its byte offset, for IR_count. 0: none
+ * left. */
 uint64_t core_counter_alloc(Emu *emu);
 
 #endif

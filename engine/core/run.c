@@ -1,4 +1,5 @@
-/* Guest threads: their host threads, the loop that runs translated code, and how they and the process end. */
+/* Guest threads: their host threads, the loop that runs translated code, and how they and the
+ * process end. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,10 +26,12 @@ KitStatus core_fail(Emu *emu, KitStatus code, const char *fmt, ...) {
   return code;
 }
 
-/* ---- making threads --------------------------------------------------------------------------------------- */
+/* ---- making threads
+ * --------------------------------------------------------------------------------------- */
 
 CoreThread *core_thread_new(Emu *emu, const CoreThread *from) {
-  IrState *s = mmap(NULL, IR_STATE_WINDOW, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  IrState *s = mmap(NULL, IR_STATE_WINDOW, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (s == MAP_FAILED) return NULL;
   if (from) memcpy(s, from->state, emu->guest->state_size);
   CoreThread *t = xcalloc(1, sizeof *t);
@@ -78,7 +81,8 @@ void core_pc_written(CoreThread *t) {
 
 void core_thread_discard(CoreThread *t) { free_thread(t); }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------- */
+/* ---- the loop
+ * ---------------------------------------------------------------------------------------------- */
 
 /* How many instructions t may run now, at most one quantum. */
 static int64_t slice_for(const CoreThread *t) {
@@ -118,10 +122,12 @@ static void pending_work(CoreThread *t) {
   }
 }
 
-/* The budget did not suffice for the block at pc: account for it, then stop, give others a turn, or go on. */
+/* The budget did not suffice for the block at pc: account for it, then stop, give others a turn, or
+ * go on. */
 static bool budget_over(CoreThread *t) {
   Emu *emu = t->emu;
-  bool single = t->state->budget > 0; /* some is left, less than a block: go on by single instructions */
+  bool single =
+      t->state->budget > 0; /* some is left, less than a block: go on by single instructions */
   if (single) return true;
   core_clock(emu);
   if (t->step_left == 0 || emu->limit_left == 0) {
@@ -225,7 +231,8 @@ _Noreturn static void guest_loop(CoreThread *t) {
 
 void core_run_here(CoreThread *t) { guest_loop(t); }
 
-/* ---- the life of a host thread ----------------------------------------------------------------------------- */
+/* ---- the life of a host thread
+ * ----------------------------------------------------------------------------- */
 
 static void *thread_main(void *arg) {
   CoreThread *t = arg;
@@ -309,7 +316,8 @@ void core_thread_exit(CoreThread *t, int status) {
   core_thread_vanish(t);
 }
 
-/* Ends every thread but t: each is made to leave what it waits for and vanishes when it next holds the baton. */
+/* Ends every thread but t: each is made to leave what it waits for and vanishes when it next holds
+ * the baton. */
 static void end_others(CoreThread *t) {
   Emu *emu = t->emu;
   emu->exiting = true;
@@ -351,14 +359,21 @@ void core_process_exit(CoreThread *t, int status, int signo) {
     emu->ended = true;
     end_others(t);
     t->state->stop = 0;
-    core_raise(t, &(KitEvent){.kind = KIT_EV_EXIT, .tid = t->tid, .pc = t->state->pc, .exit = {.status = status, .signo = signo}});
+    core_raise(t, &(KitEvent){.kind = KIT_EV_EXIT,
+                              .tid = t->tid,
+                              .pc = t->state->pc,
+                              .exit = {.status = status, .signo = signo}});
   }
   if (emu->is_child) end_child(status, signo);
   core_hooks_thread_end(t);
   emu->insns_exited += *ir_counter(t->state, 0);
   *ir_counter(t->state, 0) = 0;
   pthread_mutex_lock(&emu->lock);
-  emu->stop = (KitStop){.reason = signo ? KIT_STOP_SIGNAL : KIT_STOP_EXIT, .status = status, .signo = signo, .tid = t->tid, .pc = t->state->pc};
+  emu->stop = (KitStop){.reason = signo ? KIT_STOP_SIGNAL : KIT_STOP_EXIT,
+                        .status = status,
+                        .signo = signo,
+                        .tid = t->tid,
+                        .pc = t->state->pc};
   pthread_mutex_unlock(&emu->lock);
   t->ended_process = true;
   unlink_thread(t);
@@ -404,13 +419,15 @@ uint64_t core_insns(Emu *emu) {
   return n;
 }
 
-/* ---- kit_run and kit_step --------------------------------------------------------------------------------------- */
+/* ---- kit_run and kit_step
+ * --------------------------------------------------------------------------------------- */
 
 static KitStatus go(KitEmu *emu, KitStop *stop) {
   if (!emu->started) {
     emu->started = true;
     if (!core_thread_start(emu->threads_first))
-      return core_fail(emu, KIT_E_MEMORY, "cannot make a thread for the guest: %s", strerror(errno));
+      return core_fail(emu, KIT_E_MEMORY, "cannot make a thread for the guest: %s",
+                       strerror(errno));
   }
   core_controller_run(emu);
   if (emu->ended) core_join_finished(emu);
@@ -419,7 +436,8 @@ static KitStatus go(KitEmu *emu, KitStop *stop) {
 }
 
 static KitStatus may_run(KitEmu *emu) {
-  if (emu->running) return core_fail(emu, KIT_E_BUSY, "the guest is running: it cannot be run from a hook");
+  if (emu->running)
+    return core_fail(emu, KIT_E_BUSY, "the guest is running: it cannot be run from a hook");
   if (emu->ended) return core_fail(emu, KIT_E_DEAD, "the guest has ended");
   return KIT_OK;
 }

@@ -4,37 +4,40 @@
 
 #include "core/core.h"
 
-#define CORE_QUANTUM 100000 /* instructions a thread runs before another ready one gets its turn */
+#define CORE_QUANTUM 100000 /* instructions a thread runs before another ready one gets its turn   \
+                             */
 
-void core_sched_enter(CoreThread *t, bool first);           /* waits for the baton */
-void core_sched_leave(CoreThread *t, CoreThreadState to);   /* gives it up */
+void core_sched_enter(CoreThread *t, bool first);         /* waits for the baton */
+void core_sched_leave(CoreThread *t, CoreThreadState to); /* gives it up */
 void core_sched_forget(CoreThread *t);
-void core_controller_run(Emu *emu);                         /* until the world stops */
+void core_controller_run(Emu *emu); /* until the world stops */
 void core_controller_wake(Emu *emu);
-_Noreturn void core_thread_vanish(CoreThread *t);           /* ends the host thread, whatever it was doing */
+_Noreturn void core_thread_vanish(CoreThread *t); /* ends the host thread, whatever it was doing */
 
 /* Region of exactly one instruction (stepping up to an exact count). */
 IrRegion *core_region_single(Emu *emu, uint64_t pc);
 IrLinks *core_links(const Emu *emu);
 /* Frees regions that were dropped (true: there were some); only when no thread is inside one. */
 bool core_reap(Emu *emu);
-/* The block was left before its instruction at pc: takes back what its entry counted for the rest. */
+/* The block was left before its instruction at pc: takes back what its entry counted for the rest.
+ */
 void core_undo(CoreThread *t, const IrBlock *block, uint64_t pc);
 /* Turns the budget operation on (second thread, step, limit); stays on. */
 void core_budget_on(Emu *emu);
 
 void core_join_finished(Emu *emu);
-void core_free_owned(Emu *emu);                             /* kit_close: what core_own registered */
+void core_free_owned(Emu *emu); /* kit_close: what core_own registered */
 
 /* hooks.c */
 CoreHooks *core_hooks_new(Emu *emu);
 void core_hooks_free(CoreHooks *h);
-void core_hooks_fork_child(CoreThread *t);                  /* what is counted from now on is the child's own */
-void core_hooks_thread_end(CoreThread *t);                  /* per-thread results are merged */
+void core_hooks_fork_child(CoreThread *t); /* what is counted from now on is the child's own */
+void core_hooks_thread_end(CoreThread *t); /* per-thread results are merged */
 void core_raise_thread(CoreThread *t, bool created);
 /* instrument.c: weaves what hooks and fast paths ask for into a region. */
 void core_instrument(Emu *emu, IrRegion *r);
-/* Somebody wants exact registers inside the region's blocks: no dead register writes may be dropped. */
+/* Somebody wants exact registers inside the region's blocks: no dead register writes may be
+ * dropped. */
 bool core_observes_insns(Emu *emu, const IrRegion *r);
 
 #endif

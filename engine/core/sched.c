@@ -1,8 +1,10 @@
-/* The baton and the scheduler: exactly one guest thread runs at a time; who is next is decided by queue order and instruction
- * counts only. See core.h for the rules. Everything here holds emu->lock while it touches the queue.
+/* The baton and the scheduler: exactly one guest thread runs at a time; who is next is decided by
+ * queue order and instruction counts only. See core.h for the rules. Everything here holds
+ * emu->lock while it touches the queue.
  *
- * A thread that does not run sleeps on its own futex word (`park`): a grant, a signal (core_interrupt) and the end of the
- * process all bump that word, so nothing is missed between looking and sleeping. */
+ * A thread that does not run sleeps on its own futex word (`park`): a grant, a signal
+ * (core_interrupt) and the end of the process all bump that word, so nothing is missed between
+ * looking and sleeping. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -22,7 +24,8 @@ static void bump(_Atomic uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- the ready queue (lock held) ----------------------------------------------------------------------- */
+/* ---- the ready queue (lock held)
+ * ----------------------------------------------------------------------- */
 
 static void enqueue(Emu *emu, CoreThread *t, bool first) {
   CoreSched *q = &emu->sched;
@@ -57,14 +60,17 @@ static CoreThread *earliest_sleeper(Emu *emu) {
   return best;
 }
 
-/* Gives the free baton to the next ready thread; with nobody ready, lets the earliest sleeper sleep for real. */
+/* Gives the free baton to the next ready thread; with nobody ready, lets the earliest sleeper sleep
+ * for real. */
 static void dispatch(Emu *emu) {
   CoreSched *q = &emu->sched;
   if (!emu->running || emu->current) return;
   CoreThread *t = q->head;
   if (q->only) {
-    if (q->only->run_state == CORE_READY) t = q->only;
-    else if (q->only->run_state == CORE_WAITING || q->only->run_state == CORE_BLOCKED) q->only = NULL;
+    if (q->only->run_state == CORE_READY)
+      t = q->only;
+    else if (q->only->run_state == CORE_WAITING || q->only->run_state == CORE_BLOCKED)
+      q->only = NULL;
   }
   if (t) {
     unlink_ready(q, t);
@@ -101,7 +107,8 @@ static void settle_slice(CoreThread *t) {
   uint64_t used = (uint64_t)(t->slice - t->state->budget);
   emu->clock += used;
   t->slice = t->state->budget;
-  if (emu->limit_left != UINT64_MAX) emu->limit_left -= used < emu->limit_left ? used : emu->limit_left;
+  if (emu->limit_left != UINT64_MAX)
+    emu->limit_left -= used < emu->limit_left ? used : emu->limit_left;
   if (t->step_left != UINT64_MAX) t->step_left -= used < t->step_left ? used : t->step_left;
 }
 
@@ -115,7 +122,8 @@ void core_sched_leave(CoreThread *t, CoreThreadState to) {
   pthread_mutex_unlock(&emu->lock);
 }
 
-/* ---- blocking host calls, yield ---------------------------------------------------------------------------- */
+/* ---- blocking host calls, yield
+ * ---------------------------------------------------------------------------- */
 
 void core_block_begin(CoreThread *t) { core_sched_leave(t, CORE_BLOCKED); }
 
@@ -146,10 +154,11 @@ void core_yield(CoreThread *t) {
   if (t->die) core_thread_vanish(t);
 }
 
-/* ---- waiting in the scheduler ------------------------------------------------------------------------------- */
+/* ---- waiting in the scheduler
+ * ------------------------------------------------------------------------------- */
 
-/* One sleep of a waiting thread; true when the wait is over. Only the idle sleeper has a real time-out: when it expires and still nobody
- * runs, the clock jumps to its deadline. */
+/* One sleep of a waiting thread; true when the wait is over. Only the idle sleeper has a real
+ * time-out: when it expires and still nobody runs, the clock jumps to its deadline. */
 static bool wait_once(CoreThread *t) {
   Emu *emu = t->emu;
   uint32_t seen = atomic_load(&t->park);
@@ -173,7 +182,8 @@ static bool wait_once(CoreThread *t) {
   futex_wait(&t->park, seen, timeout);
   if (!timeout) return false;
   clock_gettime(CLOCK_MONOTONIC, &after);
-  uint64_t slept = (uint64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (uint64_t)after.tv_nsec - (uint64_t)before.tv_nsec;
+  uint64_t slept = (uint64_t)(after.tv_sec - before.tv_sec) * 1000000000 + (uint64_t)after.tv_nsec -
+                   (uint64_t)before.tv_nsec;
   pthread_mutex_lock(&emu->lock);
   t->idle_sleeper = false;
   if (t->run_state == CORE_WAITING && emu->clock < t->wait_deadline) {
@@ -194,7 +204,8 @@ int core_wait(CoreThread *t, uint64_t key, uint32_t mask, uint64_t deadline_ns) 
   t->wait_order = ++t->emu->sched.wait_orders;
   t->woken = t->idle_sleeper = false;
   core_sched_leave(t, CORE_WAITING);
-  while (!wait_once(t)) {}
+  while (!wait_once(t)) {
+  }
   t->wait_key = 0;
   t->idle_sleeper = false;
   if (t->die) core_thread_vanish(t);
@@ -211,7 +222,8 @@ static CoreThread *first_waiter(Emu *emu, uint64_t key, uint32_t mask) {
   return best;
 }
 
-int core_wake(Emu *emu, uint64_t key, uint32_t mask, int max, uint64_t requeue_key, int requeue_max) {
+int core_wake(Emu *emu, uint64_t key, uint32_t mask, int max, uint64_t requeue_key,
+              int requeue_max) {
   int n = 0;
   CoreThread *t;
   pthread_mutex_lock(&emu->lock);
@@ -220,7 +232,8 @@ int core_wake(Emu *emu, uint64_t key, uint32_t mask, int max, uint64_t requeue_k
     enqueue(emu, t, false);
     n++;
   }
-  for (int moved = 0; requeue_key && moved < requeue_max && (t = first_waiter(emu, key, mask)); moved++) {
+  for (int moved = 0; requeue_key && moved < requeue_max && (t = first_waiter(emu, key, mask));
+       moved++) {
     t->wait_key = requeue_key;
     n++;
   }
@@ -234,7 +247,8 @@ uint64_t core_clock(Emu *emu) {
   return emu->clock;
 }
 
-/* ---- stopping the world ---------------------------------------------------------------------------------------- */
+/* ---- stopping the world
+ * ---------------------------------------------------------------------------------------- */
 
 void core_controller_wake(Emu *emu) { bump(&emu->sched.controller); }
 
@@ -267,7 +281,8 @@ static void run_until_stopped(Emu *emu) {
       emu->interrupt_asked = 0;
       emu->running = false;
       CoreThread *t = emu->last_stopped ? emu->last_stopped : emu->threads;
-      emu->stop = (KitStop){.reason = KIT_STOP_INTERRUPT, .tid = t ? t->tid : 0, .pc = t ? t->state->pc : 0};
+      emu->stop = (KitStop){
+          .reason = KIT_STOP_INTERRUPT, .tid = t ? t->tid : 0, .pc = t ? t->state->pc : 0};
     }
     bool over = !emu->running;
     pthread_mutex_unlock(&emu->lock);
@@ -279,7 +294,8 @@ static void run_until_stopped(Emu *emu) {
 void core_controller_run(Emu *emu) {
   sigset_t all, before;
   sigfillset(&all); /* signals sent to the process are the guest's: one of its threads takes them */
-  /* What has no effect by default is dropped by the kernel, unless the process's first thread blocks it. */
+  /* What has no effect by default is dropped by the kernel, unless the process's first thread
+   * blocks it. */
   const int quiet[] = {SIGCHLD, SIGURG, SIGWINCH, SIGCONT};
   for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) sigdelset(&all, quiet[i]);
   if (emu->catch_interrupts) sigdelset(&all, SIGINT);

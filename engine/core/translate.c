@@ -1,11 +1,13 @@
-/* Translation: guest code at a pc becomes a region, once; the cache finds it again and forgets it when the code changes.
+/* Translation: guest code at a pc becomes a region, once; the cache finds it again and forgets it
+ * when the code changes.
  *
- * A region is grown from its entry: straight on to the next branch, then along direct branches whose targets are near, as long as
- * it stays small; a branch back to a block of the region is a loop inside it. Passes, in order: decode + lift, ir_check,
- * ir_optimise, core_instrument, ir_check.
+ * A region is grown from its entry: straight on to the next branch, then along direct branches
+ * whose targets are near, as long as it stays small; a branch back to a block of the region is a
+ * loop inside it. Passes, in order: decode + lift, ir_check, ir_optimise, core_instrument,
+ * ir_check.
  *
- * Dropped regions may still be executing (a hook or a store invalidated them): they are freed by core_reap, between regions. The
- * generation counter breaks every link between regions at once. */
+ * Dropped regions may still be executing (a hook or a store invalidated them): they are freed by
+ * core_reap, between regions. The generation counter breaks every link between regions at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +24,14 @@ typedef VEC(IrRegion *) RegionList;
 
 struct CoreCache {
   Emu *emu;
-  Map regions, singles;      /* pc -> IrRegion */
-  Map pages;                 /* page number -> RegionList of regions made from it */
+  Map regions, singles; /* pc -> IrRegion */
+  Map pages;            /* page number -> RegionList of regions made from it */
   RegionList dropped;
-  VEC(struct { void (*fn)(void *); void *p; }) deferred;
+  VEC(struct {
+    void (*fn)(void *);
+    void *p;
+  })
+  deferred;
   IrLinks *links;
   IrBuilder *builder;
 };
@@ -103,7 +109,8 @@ void core_defer(Emu *emu, void (*fn)(void *p), void *p) {
   if (!emu->running) core_reap(emu);
 }
 
-/* ---- the page index ------------------------------------------------------------------------------------ */
+/* ---- the page index
+ * ------------------------------------------------------------------------------------ */
 
 static void index_region(CoreCache *c, IrRegion *r) {
   for (uint64_t page = r->low / CORE_PAGE; page <= (r->high - 1) / CORE_PAGE; page++) {
@@ -188,9 +195,12 @@ void core_flush(Emu *emu) {
   emu->stats.flushes++;
 }
 
-bool core_page_has_code(Emu *emu, uint64_t va) { return emu->cache && map_get(&emu->cache->pages, va / CORE_PAGE); }
+bool core_page_has_code(Emu *emu, uint64_t va) {
+  return emu->cache && map_get(&emu->cache->pages, va / CORE_PAGE);
+}
 
-/* ---- growing a region --------------------------------------------------------------------------------------- */
+/* ---- growing a region
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct Growth {
   CoreCache *c;
@@ -199,7 +209,8 @@ typedef struct Growth {
   uint32_t n_todo, n_done, n_insns, max_insns, max_blocks;
 } Growth;
 
-/* The guest's code bytes at pc; 0: cannot be fetched. An instruction may continue on the next area. */
+/* The guest's code bytes at pc; 0: cannot be fetched. An instruction may continue on the next area.
+ */
 static size_t fetch(Emu *emu, uint64_t pc, const uint8_t **code) {
   const CoreArea *a = core_area(emu, pc);
   if (!a || a->start > pc || !(a->prot & PROT_EXEC)) return 0;
@@ -229,7 +240,11 @@ static void follow(Growth *g, uint64_t pc) {
 }
 
 static void begin_insn(IrBuilder *b, const GuestInsn *insn) {
-  ir_builder_insn(b, &(IrInsn){.pc = insn->pc, .target = insn->target, .len = insn->len, .branch = insn->branch, .id = insn->id});
+  ir_builder_insn(b, &(IrInsn){.pc = insn->pc,
+                               .target = insn->target,
+                               .len = insn->len,
+                               .branch = insn->branch,
+                               .id = insn->id});
 }
 
 static bool is_full(const Growth *g) {
@@ -265,7 +280,8 @@ static void grow_block(Growth *g, uint64_t pc) {
     pc += insn.len;
     if (insn.branch == IR_BR_NONE) continue;
     if (insn.target && insn.branch != IR_BR_CALL) follow(g, insn.target);
-    if (insn.branch == IR_BR_COND) follow(g, pc); /* last in, first grown: fall-through code comes next */
+    if (insn.branch == IR_BR_COND)
+      follow(g, pc); /* last in, first grown: fall-through code comes next */
     return;
   }
 }
@@ -273,7 +289,8 @@ static void grow_block(Growth *g, uint64_t pc) {
 static void check(Emu *emu, const IrRegion *r, const char *pass) {
   const char *wrong = ir_check(r);
   if (!wrong) return;
-  fprintf(stderr, "kitlua: internal error: region %llx after %s: %s\n", (unsigned long long)r->pc, pass, wrong);
+  fprintf(stderr, "kitlua: internal error: region %llx after %s: %s\n", (unsigned long long)r->pc,
+          pass, wrong);
   ir_print(stderr, r, NULL);
   (void)emu;
   abort();
@@ -283,7 +300,10 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   CoreCache *c = emu->cache;
   const uint8_t *code;
   if (!fetch(emu, pc, &code)) return NULL;
-  Growth g = {.c = c, .entry = pc, .max_insns = single ? 1 : REGION_INSNS, .max_blocks = single ? 1 : REGION_BLOCKS};
+  Growth g = {.c = c,
+              .entry = pc,
+              .max_insns = single ? 1 : REGION_INSNS,
+              .max_blocks = single ? 1 : REGION_BLOCKS};
   ir_builder_begin(c->builder, pc);
   follow(&g, pc);
   /* A full region gets no further block: one without instructions would be a jump to itself. */
@@ -328,7 +348,9 @@ IrRegion *core_region(Emu *emu, uint64_t pc) {
   return lookup(emu, &emu->cache->regions, pc, false);
 }
 
-IrRegion *core_region_single(Emu *emu, uint64_t pc) { return lookup(emu, &emu->cache->singles, pc, true); }
+IrRegion *core_region_single(Emu *emu, uint64_t pc) {
+  return lookup(emu, &emu->cache->singles, pc, true);
+}
 
 void core_budget_on(Emu *emu) {
   if (emu->budget_on) return;

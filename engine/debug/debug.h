@@ -1,16 +1,20 @@
-/* debug/: what ELF and DWARF say of an address: symbols, lines, inlined calls, how to unwind, variables.
+/* debug/: what ELF and DWARF say of an address: symbols, lines, inlined calls, how to unwind,
+ * variables.
  *
- * Works on files, by file addresses (runtime address minus the image's load bias), for any 64-bit little-endian machine; api/ adds the
- * load bias and the guest's registers and memory. Nothing is read before it is asked for. Files are not trusted.
+ * Works on files, by file addresses (runtime address minus the image's load bias), for any 64-bit
+ * little-endian machine; api/ adds the load bias and the guest's registers and memory. Nothing is
+ * read before it is asked for. Files are not trusted.
  *
  *   DebugImage *d = debug_open("/usr/riscv64-linux-gnu/lib/libc.so.6", sysroot);
  *   DebugSymbol s;
  *   if (debug_symbol_at(d, addr, &s)) printf("%s+%llu\n", s.name, addr - s.addr);
  *   DebugFrame f[16];
- *   size_t n = debug_lookup(d, addr, f, 16);   // f[0] the innermost inlined function ... f[n-1] the function itself
+ *   size_t n = debug_lookup(d, addr, f, 16);   // f[0] the innermost inlined function ... f[n-1]
+ * the function itself
  *
- * symbols.c: .symtab, else .dynsym, PLT entries as name@plt.  lines.c: line tables and scopes through libdwarf, a unit at a time.
- * unwind.c: call frame information through libdwarf.  vars.c: variables in scope. */
+ * symbols.c: .symtab, else .dynsym, PLT entries as name@plt.  lines.c: line tables and scopes
+ * through libdwarf, a unit at a time. unwind.c: call frame information through libdwarf.  vars.c:
+ * variables in scope. */
 #ifndef DEBUG_DEBUG_H
 #define DEBUG_DEBUG_H
 
@@ -66,15 +70,18 @@ const char *debug_build_id(DebugImage *d); /* hex, "" */
 bool debug_symbol_at(DebugImage *d, uint64_t addr, DebugSymbol *out);
 bool debug_symbol_named(DebugImage *d, const char *name, DebugSymbol *out);
 bool debug_is_function_entry(DebugImage *d, uint64_t addr);
-void debug_symbols(DebugImage *d, void (*fn)(void *ctx, const DebugSymbol *s), void *ctx); /* by address */
+void debug_symbols(DebugImage *d, void (*fn)(void *ctx, const DebugSymbol *s),
+                   void *ctx); /* by address */
 
 size_t debug_lookup(DebugImage *d, uint64_t addr, DebugFrame *out, size_t max);
 size_t debug_line_addresses(DebugImage *d, const char *file, int line, uint64_t *out, size_t max);
 
 /* False: no call frame information for addr. */
 bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out);
-/* Variables in scope at addr, innermost scope first; bias turns their file addresses into runtime ones. */
-void debug_variables(DebugImage *d, uint64_t addr, uint64_t bias, uint64_t cfa, const DebugRegs *regs,
-                     void (*fn)(void *ctx, const DebugVariable *v), void *ctx);
+/* Variables in scope at addr, innermost scope first; bias turns their file addresses into runtime
+ * ones. */
+void debug_variables(DebugImage *d, uint64_t addr, uint64_t bias, uint64_t cfa,
+                     const DebugRegs *regs, void (*fn)(void *ctx, const DebugVariable *v),
+                     void *ctx);
 
 #endif

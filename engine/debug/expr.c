@@ -14,8 +14,10 @@ typedef struct Machine {
 } Machine;
 
 static void push(Machine *m, uint64_t v) {
-  if (m->n >= STACK) m->failed = true;
-  else m->stack[m->n++] = v;
+  if (m->n >= STACK)
+    m->failed = true;
+  else
+    m->stack[m->n++] = v;
 }
 
 static uint64_t pop(Machine *m) {
@@ -67,7 +69,9 @@ static void binary(Machine *m, uint8_t op) {
   uint64_t b = pop(m), a = pop(m), v = 0;
   switch (op) {
   case DW_OP_and: v = a & b; break;
-  case DW_OP_div: v = b ? (uint64_t)((int64_t)b == -1 ? 0 - a : (uint64_t)((int64_t)a / (int64_t)b)) : 0; break;
+  case DW_OP_div:
+    v = b ? (uint64_t)((int64_t)b == -1 ? 0 - a : (uint64_t)((int64_t)a / (int64_t)b)) : 0;
+    break;
   case DW_OP_minus: v = a - b; break;
   case DW_OP_mod: v = b ? a % b : 0; break;
   case DW_OP_mul: v = a * b; break;
@@ -89,28 +93,58 @@ static void binary(Machine *m, uint8_t op) {
 }
 
 static void jump(Machine *m, int64_t by) {
-  if (by < 0 || by > m->end - m->p) m->failed = true; /* no loops: an expression must end */
-  else m->p += by;
+  if (by < 0 || by > m->end - m->p)
+    m->failed = true; /* no loops: an expression must end */
+  else
+    m->p += by;
 }
 
 static void stack_op(Machine *m, uint8_t op) {
   uint64_t a, b, c;
   switch (op) {
-  case DW_OP_dup: a = pop(m); push(m, a); push(m, a); break;
+  case DW_OP_dup:
+    a = pop(m);
+    push(m, a);
+    push(m, a);
+    break;
   case DW_OP_drop: pop(m); break;
-  case DW_OP_over: a = pop(m); b = pop(m); push(m, b); push(m, a); push(m, b); break;
-  case DW_OP_swap: a = pop(m); b = pop(m); push(m, a); push(m, b); break;
-  case DW_OP_rot: a = pop(m); b = pop(m); c = pop(m); push(m, a); push(m, c); push(m, b); break;
-  case DW_OP_abs: a = pop(m); push(m, (int64_t)a < 0 ? 0 - a : a); break;
+  case DW_OP_over:
+    a = pop(m);
+    b = pop(m);
+    push(m, b);
+    push(m, a);
+    push(m, b);
+    break;
+  case DW_OP_swap:
+    a = pop(m);
+    b = pop(m);
+    push(m, a);
+    push(m, b);
+    break;
+  case DW_OP_rot:
+    a = pop(m);
+    b = pop(m);
+    c = pop(m);
+    push(m, a);
+    push(m, c);
+    push(m, b);
+    break;
+  case DW_OP_abs:
+    a = pop(m);
+    push(m, (int64_t)a < 0 ? 0 - a : a);
+    break;
   case DW_OP_neg: push(m, 0 - pop(m)); break;
   case DW_OP_not: push(m, ~pop(m)); break;
   default: binary(m, op); break;
   }
 }
 
-static void step(Machine *m, uint8_t op, const DebugRegs *regs, uint64_t frame_base, uint64_t bias) {
-  if (op >= DW_OP_lit0 && op <= DW_OP_lit31) push(m, (uint64_t)op - DW_OP_lit0);
-  else if (op >= DW_OP_breg0 && op <= DW_OP_breg31) push_reg(m, regs, op - DW_OP_breg0, leb(m, true));
+static void step(Machine *m, uint8_t op, const DebugRegs *regs, uint64_t frame_base,
+                 uint64_t bias) {
+  if (op >= DW_OP_lit0 && op <= DW_OP_lit31)
+    push(m, (uint64_t)op - DW_OP_lit0);
+  else if (op >= DW_OP_breg0 && op <= DW_OP_breg31)
+    push_reg(m, regs, op - DW_OP_breg0, leb(m, true));
   else
     switch (op) {
     case DW_OP_addr: push(m, fixed(m, 8, false) + bias); break;
@@ -122,7 +156,8 @@ static void step(Machine *m, uint8_t op, const DebugRegs *regs, uint64_t frame_b
     case DW_OP_const2s: push(m, fixed(m, 2, true)); break;
     case DW_OP_const4u: push(m, fixed(m, 4, false)); break;
     case DW_OP_const4s: push(m, fixed(m, 4, true)); break;
-    case DW_OP_const8u: case DW_OP_const8s: push(m, fixed(m, 8, false)); break;
+    case DW_OP_const8u:
+    case DW_OP_const8s: push(m, fixed(m, 8, false)); break;
     case DW_OP_constu: push(m, leb(m, false)); break;
     case DW_OP_consts: push(m, leb(m, true)); break;
     case DW_OP_plus_uconst: push(m, pop(m) + leb(m, false)); break;
@@ -144,7 +179,8 @@ static void step(Machine *m, uint8_t op, const DebugRegs *regs, uint64_t frame_b
     }
 }
 
-bool debug_expression(const uint8_t *code, size_t n, const DebugRegs *regs, uint64_t frame_base, uint64_t bias, uint64_t initial, bool start, uint64_t *out) {
+bool debug_expression(const uint8_t *code, size_t n, const DebugRegs *regs, uint64_t frame_base,
+                      uint64_t bias, uint64_t initial, bool start, uint64_t *out) {
   Machine m = {.p = code, .end = code + n};
   if (start) push(&m, initial);
   while (m.p < m.end && !m.failed) {

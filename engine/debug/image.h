@@ -20,15 +20,15 @@ typedef struct DebugRow { /* line table: this address on, up to the next row */
 
 typedef struct DebugScope { /* a function's or inlined call's address range */
   uint64_t low, high;
-  uint64_t die;      /* global offset */
+  uint64_t die; /* global offset */
   const char *name, *call_file;
   int call_line;
-  int parent;        /* the range around it, -1: none */
+  int parent; /* the range around it, -1: none */
   bool inlined;
 } DebugScope;
 
 typedef struct DebugUnit {
-  uint64_t die;      /* global offset of the unit's DIE */
+  uint64_t die; /* global offset of the unit's DIE */
   bool decoded;
   VEC(DebugRow) rows;
   VEC(DebugScope) scopes;
@@ -60,22 +60,23 @@ struct DebugImage {
   bool have_symbols;
   VEC(DebugSymbol) symbols; /* by address */
   VEC(DebugName) names;
-  Map by_name;              /* hash -> index in names + 1 */
-  Arena *arena;             /* names and strings */
-  Map strings;              /* interned */
+  Map by_name;  /* hash -> index in names + 1 */
+  Arena *arena; /* names and strings */
+  Map strings;  /* interned */
   /* DWARF */
   bool dwarf_tried;
-  Dwarf_Debug dwarf;        /* NULL: none */
+  Dwarf_Debug dwarf; /* NULL: none */
   VEC(DebugUnit *) units;
-  VEC(DebugRange) ranges;   /* by low */
+  VEC(DebugRange) ranges; /* by low */
   bool frames_tried;
-  DebugFrames eh, debug;    /* .eh_frame and .debug_frame: a function is described in either */
+  DebugFrames eh, debug; /* .eh_frame and .debug_frame: a function is described in either */
 };
 
 const char *debug_intern(DebugImage *d, const char *s);
 /* The section's contents, bounds-checked; NULL: none. */
-const uint8_t *debug_section(const DebugImage *d, const char *name, size_t *size, const Elf64_Shdr **header);
-Dwarf_Debug debug_dwarf(DebugImage *d); /* NULL: no debug information */
+const uint8_t *debug_section(const DebugImage *d, const char *name, size_t *size,
+                             const Elf64_Shdr **header);
+Dwarf_Debug debug_dwarf(DebugImage *d);                 /* NULL: no debug information */
 DebugUnit *debug_unit_at(DebugImage *d, uint64_t addr); /* decoded; NULL: none */
 const DebugScope *debug_scope_at(const DebugUnit *u, uint64_t addr);
 

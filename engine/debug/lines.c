@@ -1,4 +1,5 @@
-/* Line tables and scopes, through libdwarf, one compilation unit at a time. After decoding, a look-up is two binary searches. */
+/* Line tables and scopes, through libdwarf, one compilation unit at a time. After decoding, a
+ * look-up is two binary searches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 #define MAX_DEPTH 200 /* of nested DIEs */
 
-/* ---- opening: the file itself, or a separate debug file -------------------------------------------------------- */
+/* ---- opening: the file itself, or a separate debug file
+ * -------------------------------------------------------- */
 
 static bool has_info(const char *path, const char *sysroot) {
   DebugImage *d = debug_open(path, sysroot);
@@ -37,11 +39,15 @@ Dwarf_Debug debug_dwarf(DebugImage *d) {
   size_t n;
   const char *path = d->path;
   if (!debug_section(d, ".debug_info", &n, NULL)) {
-    if (separate_file(d, other, sizeof other) && has_info(other, d->sysroot)) path = other;
-    else if (!debug_section(d, ".eh_frame", &n, NULL)) return NULL;
+    if (separate_file(d, other, sizeof other) && has_info(other, d->sysroot))
+      path = other;
+    else if (!debug_section(d, ".eh_frame", &n, NULL))
+      return NULL;
   }
   Dwarf_Error err = NULL;
-  if (dwarf_init_path(path, NULL, 0, 0, DW_GROUPNUMBER_ANY, NULL, NULL, &d->dwarf, NULL, 0, NULL, &err) != DW_DLV_OK) d->dwarf = NULL;
+  if (dwarf_init_path(path, NULL, 0, 0, DW_GROUPNUMBER_ANY, NULL, NULL, &d->dwarf, NULL, 0, NULL,
+                      &err) != DW_DLV_OK)
+    d->dwarf = NULL;
   return d->dwarf;
 }
 
@@ -50,7 +56,9 @@ void debug_close(DebugImage *d) {
   Dwarf_Error err = NULL;
   DebugFrames *lists[] = {&d->eh, &d->debug};
   for (int i = 0; i < 2; i++)
-    if (lists[i]->fdes) dwarf_fde_cie_list_dealloc(d->dwarf, lists[i]->cies, lists[i]->n_cies, lists[i]->fdes, lists[i]->n_fdes);
+    if (lists[i]->fdes)
+      dwarf_fde_cie_list_dealloc(d->dwarf, lists[i]->cies, lists[i]->n_cies, lists[i]->fdes,
+                                 lists[i]->n_fdes);
   if (d->dwarf) dwarf_finish(d->dwarf, &err);
   for (size_t i = 0; i < d->units.n; i++) {
     vec_free(&d->units.at[i]->rows);
@@ -70,7 +78,8 @@ void debug_close(DebugImage *d) {
   free(d);
 }
 
-/* ---- small accessors: false on any error -------------------------------------------------------------------------- */
+/* ---- small accessors: false on any error
+ * -------------------------------------------------------------------------- */
 
 static void drop(DebugImage *d, void *p, Dwarf_Unsigned type) { dwarf_dealloc(d->dwarf, p, type); }
 
@@ -134,11 +143,13 @@ static const char *name_of(DebugImage *d, Dwarf_Die die, int depth) {
   return NULL;
 }
 
-/* ---- address ranges of a DIE ----------------------------------------------------------------------------------------- */
+/* ---- address ranges of a DIE
+ * ----------------------------------------------------------------------------------------- */
 
 typedef void RangeFn(void *ctx, uint64_t low, uint64_t high);
 
-static void ranges_v5(DebugImage *d, Dwarf_Attribute a, Dwarf_Half form, Dwarf_Unsigned value, RangeFn *fn, void *ctx) {
+static void ranges_v5(DebugImage *d, Dwarf_Attribute a, Dwarf_Half form, Dwarf_Unsigned value,
+                      RangeFn *fn, void *ctx) {
   Dwarf_Rnglists_Head head;
   Dwarf_Unsigned count, global, raw1, raw2, low, high;
   Dwarf_Error e = NULL;
@@ -147,7 +158,9 @@ static void ranges_v5(DebugImage *d, Dwarf_Attribute a, Dwarf_Half form, Dwarf_U
   for (Dwarf_Unsigned i = 0; i < count; i++) {
     unsigned len, code;
     Dwarf_Bool missing;
-    if (dwarf_get_rnglists_entry_fields_a(head, i, &len, &code, &raw1, &raw2, &missing, &low, &high, &e) != DW_DLV_OK) break;
+    if (dwarf_get_rnglists_entry_fields_a(head, i, &len, &code, &raw1, &raw2, &missing, &low, &high,
+                                          &e) != DW_DLV_OK)
+      break;
     if (code == DW_RLE_end_of_list) break;
     if (code == DW_RLE_base_address || code == DW_RLE_base_addressx || missing) continue;
     if (low < high) fn(ctx, low, high);
@@ -155,7 +168,8 @@ static void ranges_v5(DebugImage *d, Dwarf_Attribute a, Dwarf_Half form, Dwarf_U
   dwarf_dealloc_rnglists_head(head);
 }
 
-static void ranges_v4(DebugImage *d, Dwarf_Die die, Dwarf_Unsigned offset, uint64_t base, RangeFn *fn, void *ctx) {
+static void ranges_v4(DebugImage *d, Dwarf_Die die, Dwarf_Unsigned offset, uint64_t base,
+                      RangeFn *fn, void *ctx) {
   Dwarf_Ranges *list;
   Dwarf_Signed n;
   Dwarf_Off real;
@@ -163,8 +177,10 @@ static void ranges_v4(DebugImage *d, Dwarf_Die die, Dwarf_Unsigned offset, uint6
   Dwarf_Error e = NULL;
   if (dwarf_get_ranges_b(d->dwarf, offset, die, &real, &list, &n, &bytes, &e) != DW_DLV_OK) return;
   for (Dwarf_Signed i = 0; i < n && list[i].dwr_type != DW_RANGES_END; i++) {
-    if (list[i].dwr_type == DW_RANGES_ADDRESS_SELECTION) base = list[i].dwr_addr2;
-    else if (list[i].dwr_addr1 < list[i].dwr_addr2) fn(ctx, base + list[i].dwr_addr1, base + list[i].dwr_addr2);
+    if (list[i].dwr_type == DW_RANGES_ADDRESS_SELECTION)
+      base = list[i].dwr_addr2;
+    else if (list[i].dwr_addr1 < list[i].dwr_addr2)
+      fn(ctx, base + list[i].dwr_addr1, base + list[i].dwr_addr2);
   }
   dwarf_ranges_dealloc(d->dwarf, list, n);
 }
@@ -175,7 +191,8 @@ static void die_ranges(DebugImage *d, Dwarf_Die die, uint64_t base, RangeFn *fn,
   enum Dwarf_Form_Class cls;
   Dwarf_Error e = NULL;
   Dwarf_Attribute a;
-  if (dwarf_lowpc(die, &low, &e) == DW_DLV_OK && dwarf_highpc_b(die, &high, &form, &cls, &e) == DW_DLV_OK) {
+  if (dwarf_lowpc(die, &low, &e) == DW_DLV_OK &&
+      dwarf_highpc_b(die, &high, &form, &cls, &e) == DW_DLV_OK) {
     if (cls == DW_FORM_CLASS_CONSTANT) high += low;
     if (low < high) fn(ctx, low, high);
     return;
@@ -184,11 +201,15 @@ static void die_ranges(DebugImage *d, Dwarf_Die die, uint64_t base, RangeFn *fn,
   Dwarf_Half version, offset_size;
   Dwarf_Unsigned value = 0;
   Dwarf_Off off;
-  if (dwarf_whatform(a, &form, &e) == DW_DLV_OK && dwarf_get_version_of_die(die, &version, &offset_size) == DW_DLV_OK) {
-    bool ok = form == DW_FORM_rnglistx ? dwarf_formudata(a, &value, &e) == DW_DLV_OK : dwarf_global_formref(a, &off, &e) == DW_DLV_OK;
+  if (dwarf_whatform(a, &form, &e) == DW_DLV_OK &&
+      dwarf_get_version_of_die(die, &version, &offset_size) == DW_DLV_OK) {
+    bool ok = form == DW_FORM_rnglistx ? dwarf_formudata(a, &value, &e) == DW_DLV_OK
+                                       : dwarf_global_formref(a, &off, &e) == DW_DLV_OK;
     if (ok && form != DW_FORM_rnglistx) value = off;
-    if (ok && version >= 5) ranges_v5(d, a, form, value, fn, ctx);
-    else if (ok) ranges_v4(d, die, value, base, fn, ctx);
+    if (ok && version >= 5)
+      ranges_v5(d, a, form, value, fn, ctx);
+    else if (ok)
+      ranges_v4(d, die, value, base, fn, ctx);
   }
   drop(d, a, DW_DLA_ATTR);
 }
@@ -199,7 +220,9 @@ static uint64_t low_pc(Dwarf_Die die) {
   return dwarf_lowpc(die, &low, &e) == DW_DLV_OK ? low : 0;
 }
 
-/* ---- units ------------------------------------------------------------------------------------------------------------- */
+/* ---- units
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct AddRange {
   DebugImage *d;
@@ -223,7 +246,8 @@ static void list_units(DebugImage *d) {
   Dwarf_Sig8 sig;
   Dwarf_Error e = NULL;
   if (d->units.n || !debug_dwarf(d)) return;
-  while (dwarf_next_cu_header_d(d->dwarf, 1, &len, &version, &abbrev, &address, &length, &extension, &sig, &typeoffset, &next, &type, &e) == DW_DLV_OK) {
+  while (dwarf_next_cu_header_d(d->dwarf, 1, &len, &version, &abbrev, &address, &length, &extension,
+                                &sig, &typeoffset, &next, &type, &e) == DW_DLV_OK) {
     Dwarf_Die die;
     if (dwarf_siblingof_b(d->dwarf, NULL, 1, &die, &e) != DW_DLV_OK) continue;
     DebugUnit *u = xcalloc(1, sizeof *u);
@@ -236,7 +260,9 @@ static void list_units(DebugImage *d) {
   if (d->ranges.n) qsort(d->ranges.at, d->ranges.n, sizeof *d->ranges.at, by_low);
 }
 
-/* ---- files of a unit --------------------------------------------------------------------------------------------------------- */
+/* ---- files of a unit
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Files {
   DebugImage *d;
@@ -260,9 +286,12 @@ static const char *file_name(Files *f, uint64_t number) {
   Dwarf_Unsigned dir_index, mtime, length;
   Dwarf_Form_Data16 *md5;
   Dwarf_Error e = NULL;
-  if (dwarf_srclines_files_data_b(f->lines, (Dwarf_Signed)number, &name, &dir_index, &mtime, &length, &md5, &e) != DW_DLV_OK) return NULL;
+  if (dwarf_srclines_files_data_b(f->lines, (Dwarf_Signed)number, &name, &dir_index, &mtime,
+                                  &length, &md5, &e) != DW_DLV_OK)
+    return NULL;
   if (dir_index || f->version >= 5) {
-    if (dwarf_srclines_include_dir_data(f->lines, (Dwarf_Signed)dir_index, &dir, &e) != DW_DLV_OK) dir = NULL;
+    if (dwarf_srclines_include_dir_data(f->lines, (Dwarf_Signed)dir_index, &dir, &e) != DW_DLV_OK)
+      dir = NULL;
   }
   const char *base = dir ? join(f->d, f->comp_dir, dir) : f->comp_dir;
   const char *path = join(f->d, base, name);
@@ -270,12 +299,15 @@ static const char *file_name(Files *f, uint64_t number) {
   return path;
 }
 
-/* ---- decoding a unit ---------------------------------------------------------------------------------------------------------- */
+/* ---- decoding a unit
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static int by_row(const void *a, const void *b) {
   const DebugRow *x = a, *y = b;
   if (x->addr != y->addr) return x->addr < y->addr ? -1 : 1;
-  return (int)y->end - (int)x->end; /* a sequence that ends here comes before one that begins here */
+  return (int)y->end -
+         (int)x->end; /* a sequence that ends here comes before one that begins here */
 }
 
 static void decode_lines(DebugImage *d, DebugUnit *u, Files *f) {
@@ -287,8 +319,11 @@ static void decode_lines(DebugImage *d, DebugUnit *u, Files *f) {
     Dwarf_Addr addr;
     Dwarf_Unsigned line, file;
     Dwarf_Bool stmt, end;
-    if (dwarf_lineaddr(lines[i], &addr, &e) != DW_DLV_OK || dwarf_lineno(lines[i], &line, &e) != DW_DLV_OK || dwarf_line_srcfileno(lines[i], &file, &e) != DW_DLV_OK ||
-        dwarf_linebeginstatement(lines[i], &stmt, &e) != DW_DLV_OK || dwarf_lineendsequence(lines[i], &end, &e) != DW_DLV_OK)
+    if (dwarf_lineaddr(lines[i], &addr, &e) != DW_DLV_OK ||
+        dwarf_lineno(lines[i], &line, &e) != DW_DLV_OK ||
+        dwarf_line_srcfileno(lines[i], &file, &e) != DW_DLV_OK ||
+        dwarf_linebeginstatement(lines[i], &stmt, &e) != DW_DLV_OK ||
+        dwarf_lineendsequence(lines[i], &end, &e) != DW_DLV_OK)
       continue;
     vec_push(&u->rows, ((DebugRow){addr, file_name(f, file), (int)line, stmt, end}));
   }
@@ -297,7 +332,8 @@ static void decode_lines(DebugImage *d, DebugUnit *u, Files *f) {
     if (by_row(&u->rows.at[i - 1], &u->rows.at[i]) > 0) {
       DebugRow *copy = xmalloc(u->rows.n * sizeof *copy);
       memcpy(copy, u->rows.at, u->rows.n * sizeof *copy);
-      qsort(u->rows.at, u->rows.n, sizeof *u->rows.at, by_row); /* glibc's is a merge sort: stable */
+      qsort(u->rows.at, u->rows.n, sizeof *u->rows.at,
+            by_row); /* glibc's is a merge sort: stable */
       free(copy);
       break;
     }
@@ -326,9 +362,11 @@ static void visit(Walk *w, Dwarf_Die die, int depth) {
   Dwarf_Half tag = tag_of(die);
   if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine) {
     uint64_t file = 0, line = 0;
-    w->scope = (DebugScope){.die = offset_of(die), .inlined = tag == DW_TAG_inlined_subroutine, .parent = -1};
+    w->scope = (DebugScope){
+        .die = offset_of(die), .inlined = tag == DW_TAG_inlined_subroutine, .parent = -1};
     if (w->scope.inlined) {
-      if (attr_unsigned(w->d, die, DW_AT_call_file, &file)) w->scope.call_file = file_name(w->files, file);
+      if (attr_unsigned(w->d, die, DW_AT_call_file, &file))
+        w->scope.call_file = file_name(w->files, file);
       if (attr_unsigned(w->d, die, DW_AT_call_line, &line)) w->scope.call_line = (int)line;
     }
     w->scope.name = name_of(w->d, die, 0);
@@ -361,7 +399,8 @@ static void nest(DebugUnit *u) {
   if (u->scopes.n) qsort(u->scopes.at, u->scopes.n, sizeof *u->scopes.at, by_scope);
   int open = -1;
   for (size_t i = 0; i < u->scopes.n; i++) {
-    while (open >= 0 && u->scopes.at[open].high <= u->scopes.at[i].low) open = u->scopes.at[open].parent;
+    while (open >= 0 && u->scopes.at[open].high <= u->scopes.at[i].low)
+      open = u->scopes.at[open].parent;
     u->scopes.at[i].parent = open;
     open = (int)i;
   }
@@ -395,8 +434,10 @@ DebugUnit *debug_unit_at(DebugImage *d, uint64_t addr) {
   size_t low = 0, high = d->ranges.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    if (d->ranges.at[mid].low > addr) high = mid;
-    else low = mid + 1;
+    if (d->ranges.at[mid].low > addr)
+      high = mid;
+    else
+      low = mid + 1;
   }
   if (!low || addr >= d->ranges.at[low - 1].high) return NULL;
   DebugUnit *u = d->ranges.at[low - 1].unit;
@@ -404,14 +445,18 @@ DebugUnit *debug_unit_at(DebugImage *d, uint64_t addr) {
   return u;
 }
 
-/* ---- look-ups -------------------------------------------------------------------------------------------------------------------- */
+/* ---- look-ups
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 const DebugScope *debug_scope_at(const DebugUnit *u, uint64_t addr) {
   size_t low = 0, high = u->scopes.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    if (u->scopes.at[mid].low > addr) high = mid;
-    else low = mid + 1;
+    if (u->scopes.at[mid].low > addr)
+      high = mid;
+    else
+      low = mid + 1;
   }
   for (int i = (int)low - 1; i >= 0; i = u->scopes.at[i].parent)
     if (addr < u->scopes.at[i].high) return &u->scopes.at[i];
@@ -422,8 +467,10 @@ static const DebugRow *row_at(const DebugUnit *u, uint64_t addr) {
   size_t low = 0, high = u->rows.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    if (u->rows.at[mid].addr > addr) high = mid;
-    else low = mid + 1;
+    if (u->rows.at[mid].addr > addr)
+      high = mid;
+    else
+      low = mid + 1;
   }
   return low && !u->rows.at[low - 1].end ? &u->rows.at[low - 1] : NULL;
 }
@@ -460,8 +507,10 @@ size_t debug_line_addresses(DebugImage *d, const char *file, int line, uint64_t 
     if (!u->decoded) decode(d, u);
     for (size_t r = 0; r < u->rows.n; r++) {
       const DebugRow *row = &u->rows.at[r];
-      bool begins = row->line == line && row->is_stmt && !row->end && row->file && same_file(row->file, file);
-      if (!begins || (r && u->rows.at[r - 1].line == line && !u->rows.at[r - 1].end)) continue; /* the line's first address, each time it begins */
+      bool begins =
+          row->line == line && row->is_stmt && !row->end && row->file && same_file(row->file, file);
+      if (!begins || (r && u->rows.at[r - 1].line == line && !u->rows.at[r - 1].end))
+        continue; /* the line's first address, each time it begins */
       if (n < max) out[n] = row->addr;
       n++;
     }

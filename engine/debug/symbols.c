@@ -9,7 +9,8 @@
 
 #include "debug/image.h"
 
-/* ---- the file, bounds-checked -------------------------------------------------------------------------------- */
+/* ---- the file, bounds-checked
+ * -------------------------------------------------------------------------------- */
 
 static const void *at(const DebugImage *d, uint64_t off, uint64_t n) {
   return off <= d->size && n <= d->size - off ? d->map + off : NULL;
@@ -29,7 +30,8 @@ static const char *section_name(const DebugImage *d, const Elf64_Shdr *s) {
   return name ? name : "";
 }
 
-const uint8_t *debug_section(const DebugImage *d, const char *name, size_t *size, const Elf64_Shdr **header) {
+const uint8_t *debug_section(const DebugImage *d, const char *name, size_t *size,
+                             const Elf64_Shdr **header) {
   for (uint32_t i = 0; i < d->n_sections; i++) {
     const Elf64_Shdr *s = &d->sections[i];
     if (s->sh_type == SHT_NOBITS || strcmp(section_name(d, s), name)) continue;
@@ -59,11 +61,14 @@ DebugImage *debug_open(const char *path, const char *sysroot) {
   d->sysroot = sysroot ? xstrdup(sysroot) : NULL;
   d->arena = arena_new();
   const Elf64_Ehdr *eh = map_file(d, path) ? (const void *)d->map : NULL;
-  if (!eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_ident[EI_DATA] != ELFDATA2LSB) {
+  if (!eh || memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_ident[EI_CLASS] != ELFCLASS64 ||
+      eh->e_ident[EI_DATA] != ELFDATA2LSB) {
     debug_close(d);
     return NULL;
   }
-  if (eh->e_shentsize == sizeof(Elf64_Shdr) && eh->e_shoff % 8 == 0 && (d->sections = at(d, eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr)))) d->n_sections = eh->e_shnum;
+  if (eh->e_shentsize == sizeof(Elf64_Shdr) && eh->e_shoff % 8 == 0 &&
+      (d->sections = at(d, eh->e_shoff, (uint64_t)eh->e_shnum * sizeof(Elf64_Shdr))))
+    d->n_sections = eh->e_shnum;
   return d;
 }
 
@@ -83,11 +88,14 @@ const char *debug_build_id(DebugImage *d) {
   if (d->build_id[0] || !note || size < 16) return d->build_id;
   uint32_t n;
   memcpy(&n, note + 4, 4);
-  for (uint32_t i = 0; i < n && i < 36 && 16 + i < size; i++) snprintf(d->build_id + 2 * i, 3, "%02x", note[16 + i]);
+  for (uint32_t i = 0; i < n && i < 36 && 16 + i < size; i++)
+    snprintf(d->build_id + 2 * i, 3, "%02x", note[16 + i]);
   return d->build_id;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------ */
+/* ---- symbols
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Entry {
   DebugSymbol s;
@@ -96,7 +104,8 @@ typedef struct Entry {
 
 typedef VEC(Entry) Entries;
 
-/* Which of several names at one address is shown: functions before data, global before weak before local, then fewer leading underscores. */
+/* Which of several names at one address is shown: functions before data, global before weak before
+ * local, then fewer leading underscores. */
 static int rank_of(const Elf64_Sym *sym, const char *name) {
   int bind = ELF64_ST_BIND(sym->st_info), rank = ELF64_ST_TYPE(sym->st_info) == STT_FUNC ? 100 : 0;
   rank += bind == STB_GLOBAL ? 30 : bind == STB_WEAK ? 20 : 10;
@@ -105,10 +114,15 @@ static int rank_of(const Elf64_Sym *sym, const char *name) {
 
 static bool wanted(const DebugImage *d, const Elf64_Sym *sym, const char *name) {
   int type = ELF64_ST_TYPE(sym->st_info);
-  if (!name || !name[0] || sym->st_shndx == SHN_UNDEF || (sym->st_shndx >= d->n_sections && sym->st_shndx != SHN_ABS)) return false;
+  if (!name || !name[0] || sym->st_shndx == SHN_UNDEF ||
+      (sym->st_shndx >= d->n_sections && sym->st_shndx != SHN_ABS))
+    return false;
   if (sym->st_shndx == SHN_ABS) return false;
-  if (name[0] == '$' || !strncmp(name, ".L", 2)) return false; /* mapping symbols, assembler's locals */
-  if (type == STT_NOTYPE) return d->sections[sym->st_shndx].sh_flags & SHF_EXECINSTR && ELF64_ST_BIND(sym->st_info) != STB_LOCAL;
+  if (name[0] == '$' || !strncmp(name, ".L", 2))
+    return false; /* mapping symbols, assembler's locals */
+  if (type == STT_NOTYPE)
+    return d->sections[sym->st_shndx].sh_flags & SHF_EXECINSTR &&
+           ELF64_ST_BIND(sym->st_info) != STB_LOCAL;
   return type == STT_FUNC || type == STT_OBJECT || type == STT_GNU_IFUNC;
 }
 
@@ -130,15 +144,20 @@ static void read_table(DebugImage *d, const Elf64_Shdr *table, Entries *out) {
 static void read_plt(DebugImage *d, Entries *out) {
   const Elf64_Shdr *plt, *rela;
   size_t plt_size, rela_size;
-  const uint8_t *p = debug_section(d, ".plt", &plt_size, &plt), *r = debug_section(d, ".rela.plt", &rela_size, &rela);
+  const uint8_t *p = debug_section(d, ".plt", &plt_size, &plt),
+                *r = debug_section(d, ".rela.plt", &rela_size, &rela);
   uint16_t machine = ((const Elf64_Ehdr *)(const void *)d->map)->e_machine;
   uint64_t header = machine == EM_X86_64 ? 16 : 32;
   if (!p || !r || rela->sh_link >= d->n_sections || rela->sh_offset % 8) return;
   const Elf64_Shdr *table = &d->sections[rela->sh_link];
-  const Elf64_Sym *syms = table->sh_link < d->n_sections ? at(d, table->sh_offset, table->sh_size) : NULL;
-  for (uint64_t i = 0; syms && i < rela_size / sizeof(Elf64_Rela) && header + 16 * i < plt_size; i++) {
+  const Elf64_Sym *syms =
+      table->sh_link < d->n_sections ? at(d, table->sh_offset, table->sh_size) : NULL;
+  for (uint64_t i = 0; syms && i < rela_size / sizeof(Elf64_Rela) && header + 16 * i < plt_size;
+       i++) {
     uint64_t sym = ELF64_R_SYM(((const Elf64_Rela *)(const void *)r)[i].r_info);
-    const char *name = sym < table->sh_size / sizeof *syms ? string_at(d, &d->sections[table->sh_link], syms[sym].st_name) : NULL;
+    const char *name = sym < table->sh_size / sizeof *syms
+                           ? string_at(d, &d->sections[table->sh_link], syms[sym].st_name)
+                           : NULL;
     if (!name || !name[0]) continue;
     char buf[256];
     snprintf(buf, sizeof buf, "%s@plt", name);
@@ -186,7 +205,8 @@ bool debug_symbol_named(DebugImage *d, const char *name, DebugSymbol *out) {
 static uint64_t section_end(const DebugImage *d, uint64_t addr) {
   for (uint32_t i = 0; i < d->n_sections; i++) {
     const Elf64_Shdr *s = &d->sections[i];
-    if (s->sh_flags & SHF_ALLOC && addr >= s->sh_addr && addr - s->sh_addr < s->sh_size) return s->sh_addr + s->sh_size;
+    if (s->sh_flags & SHF_ALLOC && addr >= s->sh_addr && addr - s->sh_addr < s->sh_size)
+      return s->sh_addr + s->sh_size;
   }
   return addr + 1;
 }
@@ -211,7 +231,10 @@ static void load(DebugImage *d) {
   }
   for (size_t i = 0; i < d->symbols.n; i++) {
     DebugSymbol *s = &d->symbols.at[i];
-    uint64_t end = section_end(d, s->addr), next = i + 1 < d->symbols.n && d->symbols.at[i + 1].addr < end ? d->symbols.at[i + 1].addr : end;
+    uint64_t end = section_end(d, s->addr),
+             next = i + 1 < d->symbols.n && d->symbols.at[i + 1].addr < end
+                        ? d->symbols.at[i + 1].addr
+                        : end;
     if (!s->size) s->size = next - s->addr;
   }
   vec_free(&all);
@@ -222,10 +245,13 @@ bool debug_symbol_at(DebugImage *d, uint64_t addr, DebugSymbol *out) {
   size_t low = 0, high = d->symbols.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    if (d->symbols.at[mid].addr > addr) high = mid;
-    else low = mid + 1;
+    if (d->symbols.at[mid].addr > addr)
+      high = mid;
+    else
+      low = mid + 1;
   }
-  for (size_t back = 0; low > 0 && back < 8; back++, low--) { /* an enclosing symbol may have begun earlier */
+  for (size_t back = 0; low > 0 && back < 8;
+       back++, low--) { /* an enclosing symbol may have begun earlier */
     const DebugSymbol *s = &d->symbols.at[low - 1];
     if (addr - s->addr >= s->size) continue;
     *out = *s;

@@ -14,9 +14,11 @@ static void load_frames(DebugImage *d) {
   dwarf_set_frame_rule_initial_value(d->dwarf, DW_FRAME_SAME_VAL);
   dwarf_set_frame_same_value(d->dwarf, DW_FRAME_SAME_VAL);
   dwarf_set_frame_undefined_value(d->dwarf, DW_FRAME_UNDEFINED_VAL);
-  if (dwarf_get_fde_list_eh(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK) f->fdes = NULL;
+  if (dwarf_get_fde_list_eh(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK)
+    f->fdes = NULL;
   f = &d->debug;
-  if (dwarf_get_fde_list(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK) f->fdes = NULL;
+  if (dwarf_get_fde_list(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK)
+    f->fdes = NULL;
 }
 
 static bool find_fde(DebugImage *d, uint64_t addr, Dwarf_Fde *fde) {
@@ -24,18 +26,22 @@ static bool find_fde(DebugImage *d, uint64_t addr, Dwarf_Fde *fde) {
   Dwarf_Error e = NULL;
   load_frames(d);
   return (d->eh.fdes && dwarf_get_fde_at_pc(d->eh.fdes, addr, fde, &low, &high, &e) == DW_DLV_OK) ||
-         (d->debug.fdes && dwarf_get_fde_at_pc(d->debug.fdes, addr, fde, &low, &high, &e) == DW_DLV_OK);
+         (d->debug.fdes &&
+          dwarf_get_fde_at_pc(d->debug.fdes, addr, fde, &low, &high, &e) == DW_DLV_OK);
 }
 
 /* The rule of one register. */
-static bool apply(DebugImage *d, Dwarf_Fde fde, uint64_t addr, int reg, const DebugRegs *regs, uint64_t cfa, uint64_t *out) {
+static bool apply(DebugImage *d, Dwarf_Fde fde, uint64_t addr, int reg, const DebugRegs *regs,
+                  uint64_t cfa, uint64_t *out) {
   Dwarf_Small type;
   Dwarf_Signed relevant, from, offset;
   Dwarf_Ptr block;
   Dwarf_Addr row;
   Dwarf_Error e = NULL;
   (void)d;
-  if (dwarf_get_fde_info_for_reg3(fde, (Dwarf_Half)reg, addr, &type, &relevant, &from, &offset, &block, &row, &e) != DW_DLV_OK) return false;
+  if (dwarf_get_fde_info_for_reg3(fde, (Dwarf_Half)reg, addr, &type, &relevant, &from, &offset,
+                                  &block, &row, &e) != DW_DLV_OK)
+    return false;
   if (type == DW_EXPR_EXPRESSION || type == DW_EXPR_VAL_EXPRESSION) {
     uint64_t v;
     if (!debug_expression(block, (size_t)offset, regs, cfa, 0, cfa, true, &v)) return false;
@@ -46,9 +52,12 @@ static bool apply(DebugImage *d, Dwarf_Fde fde, uint64_t addr, int reg, const De
   if (from == DW_FRAME_UNDEFINED_VAL) return false;
   if (from == DW_FRAME_SAME_VAL) return regs->get(regs->ctx, reg, out);
   uint64_t base = 0;
-  if (from == DW_FRAME_CFA_COL3) base = cfa;
-  else if (!regs->get(regs->ctx, (int)from, &base)) return false;
-  if (relevant && type == DW_EXPR_OFFSET) return regs->read(regs->ctx, base + (uint64_t)offset, out, 8);
+  if (from == DW_FRAME_CFA_COL3)
+    base = cfa;
+  else if (!regs->get(regs->ctx, (int)from, &base))
+    return false;
+  if (relevant && type == DW_EXPR_OFFSET)
+    return regs->read(regs->ctx, base + (uint64_t)offset, out, 8);
   *out = base + (relevant ? (uint64_t)offset : 0);
   return true;
 }
@@ -59,8 +68,11 @@ static bool find_cfa(Dwarf_Fde fde, uint64_t addr, const DebugRegs *regs, uint64
   Dwarf_Ptr block;
   Dwarf_Addr row;
   Dwarf_Error e = NULL;
-  if (dwarf_get_fde_info_for_cfa_reg3(fde, addr, &type, &relevant, &reg, &offset, &block, &row, &e) != DW_DLV_OK) return false;
-  if (type == DW_EXPR_EXPRESSION || type == DW_EXPR_VAL_EXPRESSION) return debug_expression(block, (size_t)offset, regs, 0, 0, 0, false, cfa);
+  if (dwarf_get_fde_info_for_cfa_reg3(fde, addr, &type, &relevant, &reg, &offset, &block, &row,
+                                      &e) != DW_DLV_OK)
+    return false;
+  if (type == DW_EXPR_EXPRESSION || type == DW_EXPR_VAL_EXPRESSION)
+    return debug_expression(block, (size_t)offset, regs, 0, 0, 0, false, cfa);
   if (!regs->get(regs->ctx, (int)reg, cfa)) return false;
   *cfa += relevant ? (uint64_t)offset : 0;
   return true;
@@ -80,9 +92,11 @@ bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwo
   Dwarf_Ptr init;
   char *augmenter = NULL;
   if (dwarf_get_cie_of_fde(fde, &cie, &e) == DW_DLV_OK &&
-      dwarf_get_cie_info_b(cie, &bytes, &version, &augmenter, &code_align, &data_align, &ra, &init, &init_len, &offset_size, &e) == DW_DLV_OK)
+      dwarf_get_cie_info_b(cie, &bytes, &version, &augmenter, &code_align, &data_align, &ra, &init,
+                           &init_len, &offset_size, &e) == DW_DLV_OK)
     out->signal_frame = augmenter && strchr(augmenter, 'S');
-  for (int r = 0; r < DEBUG_MAX_REGS; r++) out->known[r] = apply(d, fde, addr, r, regs, out->cfa, &out->value[r]);
+  for (int r = 0; r < DEBUG_MAX_REGS; r++)
+    out->known[r] = apply(d, fde, addr, r, regs, out->cfa, &out->value[r]);
   out->ret = ra < DEBUG_MAX_REGS ? out->value[ra] : 0;
   return ra < DEBUG_MAX_REGS && out->known[ra];
 }

@@ -15,7 +15,9 @@ typedef struct Frame {
 
 static void drop(DebugImage *d, void *p, Dwarf_Unsigned type) { dwarf_dealloc(d->dwarf, p, type); }
 
-/* ---- types ------------------------------------------------------------------------------------------------------ */
+/* ---- types
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static Dwarf_Die reference(DebugImage *d, Dwarf_Die die, Dwarf_Half name) {
   Dwarf_Attribute a;
@@ -23,17 +25,23 @@ static Dwarf_Die reference(DebugImage *d, Dwarf_Die die, Dwarf_Half name) {
   Dwarf_Die to = NULL;
   Dwarf_Error e = NULL;
   if (dwarf_attr(die, name, &a, &e) != DW_DLV_OK) return NULL;
-  if (dwarf_global_formref(a, &off, &e) == DW_DLV_OK && dwarf_offdie_b(d->dwarf, off, 1, &to, &e) != DW_DLV_OK) to = NULL;
+  if (dwarf_global_formref(a, &off, &e) == DW_DLV_OK &&
+      dwarf_offdie_b(d->dwarf, off, 1, &to, &e) != DW_DLV_OK)
+    to = NULL;
   drop(d, a, DW_DLA_ATTR);
   return to;
 }
 
 static const char *keyword(Dwarf_Half tag) {
-  return tag == DW_TAG_structure_type ? "struct " : tag == DW_TAG_union_type ? "union " : tag == DW_TAG_enumeration_type ? "enum " : "";
+  return tag == DW_TAG_structure_type     ? "struct "
+         : tag == DW_TAG_union_type       ? "union "
+         : tag == DW_TAG_enumeration_type ? "enum "
+                                          : "";
 }
 
 /* Appends the type's name; size and encoding are of the first type that has them. */
-static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, DebugVariable *v, int depth) {
+static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, DebugVariable *v,
+                          int depth) {
   Dwarf_Half tag;
   Dwarf_Error e = NULL;
   Dwarf_Unsigned n;
@@ -46,10 +54,12 @@ static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, 
     return;
   }
   if (!v->size && dwarf_bytesize(to, &n, &e) == DW_DLV_OK) v->size = n;
-  bool pointer = tag == DW_TAG_pointer_type || tag == DW_TAG_reference_type || tag == DW_TAG_rvalue_reference_type;
+  bool pointer = tag == DW_TAG_pointer_type || tag == DW_TAG_reference_type ||
+                 tag == DW_TAG_rvalue_reference_type;
   if (pointer && !v->encoding) v->encoding = DW_ATE_address;
   Dwarf_Attribute a;
-  if (tag == DW_TAG_base_type && !v->encoding && dwarf_attr(to, DW_AT_encoding, &a, &e) == DW_DLV_OK) {
+  if (tag == DW_TAG_base_type && !v->encoding &&
+      dwarf_attr(to, DW_AT_encoding, &a, &e) == DW_DLV_OK) {
     if (dwarf_formudata(a, &n, &e) == DW_DLV_OK) v->encoding = (uint8_t)n;
     drop(d, a, DW_DLA_ATTR);
   }
@@ -67,8 +77,11 @@ static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, 
     snprintf(buf + used, size - used, tag == DW_TAG_pointer_type ? " *" : " &");
     if (!v->size) v->size = 8;
   } else {
-    const char *word = tag == DW_TAG_const_type ? "const " : tag == DW_TAG_volatile_type ? "volatile " : "";
-    if (used < strlen(word) || strcmp(buf + used - strlen(word), word)) snprintf(buf + used, size - used, "%s", word);
+    const char *word = tag == DW_TAG_const_type      ? "const "
+                       : tag == DW_TAG_volatile_type ? "volatile "
+                                                     : "";
+    if (used < strlen(word) || strcmp(buf + used - strlen(word), word))
+      snprintf(buf + used, size - used, "%s", word);
     describe_type(d, to, buf, size, v, depth + 1);
     used = strlen(buf);
     if (tag == DW_TAG_array_type) snprintf(buf + used, size - used, "[]");
@@ -76,7 +89,9 @@ static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, 
   drop(d, to, DW_DLA_DIE);
 }
 
-/* ---- locations ---------------------------------------------------------------------------------------------------------- */
+/* ---- locations
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Bytes {
   uint8_t at[128];
@@ -97,21 +112,31 @@ static void put_leb(Bytes *b, uint64_t v, bool is_signed) {
   }
 }
 
-/* libdwarf hands a list's expression out decoded; back to bytes, for the one evaluator there is. False: an operation we do not evaluate. */
+/* libdwarf hands a list's expression out decoded; back to bytes, for the one evaluator there is.
+ * False: an operation we do not evaluate. */
 static bool encode(Dwarf_Locdesc_c desc, Dwarf_Unsigned n, Bytes *b) {
   Dwarf_Error e = NULL;
   for (Dwarf_Unsigned i = 0; i < n; i++) {
     Dwarf_Small op;
     Dwarf_Unsigned o1, o2, o3, r1, r2, r3, branch;
-    if (dwarf_get_location_op_value_d(desc, i, &op, &o1, &o2, &o3, &r1, &r2, &r3, &branch, &e) != DW_DLV_OK) return false;
+    if (dwarf_get_location_op_value_d(desc, i, &op, &o1, &o2, &o3, &r1, &r2, &r3, &branch, &e) !=
+        DW_DLV_OK)
+      return false;
     put_byte(b, op);
-    if (op == DW_OP_addr || op == DW_OP_const8u || op == DW_OP_const8s) for (int k = 0; k < 64; k += 8) put_byte(b, (uint8_t)(o1 >> k));
-    else if (op == DW_OP_fbreg || op == DW_OP_consts || (op >= DW_OP_breg0 && op <= DW_OP_breg31)) put_leb(b, o1, true);
-    else if (op == DW_OP_constu || op == DW_OP_plus_uconst || op == DW_OP_regx) put_leb(b, o1, false);
-    else if (op == DW_OP_const1u || op == DW_OP_const1s || op == DW_OP_deref_size) put_byte(b, (uint8_t)o1);
-    else if (op == DW_OP_const2u || op == DW_OP_const2s) put_byte(b, (uint8_t)o1), put_byte(b, (uint8_t)(o1 >> 8));
-    else if (op == DW_OP_const4u || op == DW_OP_const4s) for (int k = 0; k < 32; k += 8) put_byte(b, (uint8_t)(o1 >> k));
-    else if (op == DW_OP_skip || op == DW_OP_bra || op == DW_OP_piece || op == DW_OP_bregx || op >= DW_OP_implicit_value) {
+    if (op == DW_OP_addr || op == DW_OP_const8u || op == DW_OP_const8s)
+      for (int k = 0; k < 64; k += 8) put_byte(b, (uint8_t)(o1 >> k));
+    else if (op == DW_OP_fbreg || op == DW_OP_consts || (op >= DW_OP_breg0 && op <= DW_OP_breg31))
+      put_leb(b, o1, true);
+    else if (op == DW_OP_constu || op == DW_OP_plus_uconst || op == DW_OP_regx)
+      put_leb(b, o1, false);
+    else if (op == DW_OP_const1u || op == DW_OP_const1s || op == DW_OP_deref_size)
+      put_byte(b, (uint8_t)o1);
+    else if (op == DW_OP_const2u || op == DW_OP_const2s)
+      put_byte(b, (uint8_t)o1), put_byte(b, (uint8_t)(o1 >> 8));
+    else if (op == DW_OP_const4u || op == DW_OP_const4s)
+      for (int k = 0; k < 32; k += 8) put_byte(b, (uint8_t)(o1 >> k));
+    else if (op == DW_OP_skip || op == DW_OP_bra || op == DW_OP_piece || op == DW_OP_bregx ||
+             op >= DW_OP_implicit_value) {
       if (op != DW_OP_stack_value) return false;
     }
   }
@@ -130,7 +155,9 @@ static bool location(Frame *f, Dwarf_Attribute a, Bytes *out) {
     Dwarf_Bool missing;
     Dwarf_Addr low, high;
     Dwarf_Locdesc_c desc;
-    if (dwarf_get_locdesc_entry_d(head, i, &lle, &raw_low, &raw_high, &missing, &low, &high, &ops, &desc, &source, &expr_off, &desc_off, &e) != DW_DLV_OK) break;
+    if (dwarf_get_locdesc_entry_d(head, i, &lle, &raw_low, &raw_high, &missing, &low, &high, &ops,
+                                  &desc, &source, &expr_off, &desc_off, &e) != DW_DLV_OK)
+      break;
     bool always = source == 0; /* a plain expression, no list */
     if (!ops || (!always && (f->addr < low || f->addr >= high))) continue;
     found = encode(desc, ops, out);
@@ -151,11 +178,16 @@ static void read_value(Frame *f, Dwarf_Die die, DebugVariable *v) {
     if (ok && reg >= 0) {
       v->available = f->regs->get(f->regs->ctx, reg, &where);
       memcpy(v->value, &where, 8);
-    } else if (ok && debug_expression(expr.at, expr.n, f->regs, f->base, f->bias, 0, false, &where)) {
+    } else if (ok &&
+               debug_expression(expr.at, expr.n, f->regs, f->base, f->bias, 0, false, &where)) {
       bool is_value = expr.at[expr.n - 1] == DW_OP_stack_value;
-      if (is_value) memcpy(v->value, &where, 8);
-      else v->address = where;
-      v->available = is_value || f->regs->read(f->regs->ctx, where, v->value, v->size < sizeof v->value ? v->size : sizeof v->value);
+      if (is_value)
+        memcpy(v->value, &where, 8);
+      else
+        v->address = where;
+      v->available =
+          is_value || f->regs->read(f->regs->ctx, where, v->value,
+                                    v->size < sizeof v->value ? v->size : sizeof v->value);
     }
     drop(f->d, a, DW_DLA_ATTR);
   } else if (dwarf_attr(die, DW_AT_const_value, &a, &e) == DW_DLV_OK) {
@@ -165,7 +197,9 @@ static void read_value(Frame *f, Dwarf_Die die, DebugVariable *v) {
   }
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the walk
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static void report(Frame *f, Dwarf_Die die, bool is_argument) {
   DebugVariable v = {.is_argument = is_argument};
@@ -188,7 +222,9 @@ static bool covers(Frame *f, Dwarf_Die die) {
   Dwarf_Half form;
   enum Dwarf_Form_Class cls;
   Dwarf_Error e = NULL;
-  if (dwarf_lowpc(die, &low, &e) != DW_DLV_OK || dwarf_highpc_b(die, &high, &form, &cls, &e) != DW_DLV_OK) return true; /* ranges: shown, if in doubt */
+  if (dwarf_lowpc(die, &low, &e) != DW_DLV_OK ||
+      dwarf_highpc_b(die, &high, &form, &cls, &e) != DW_DLV_OK)
+    return true; /* ranges: shown, if in doubt */
   if (cls == DW_FORM_CLASS_CONSTANT) high += low;
   return f->addr >= low && f->addr < high;
 }
@@ -200,7 +236,8 @@ static void scope(Frame *f, Dwarf_Die parent, int depth) {
   for (;;) {
     Dwarf_Half tag = 0;
     dwarf_tag(die, &tag, &e);
-    if (tag == DW_TAG_formal_parameter || tag == DW_TAG_variable) report(f, die, tag == DW_TAG_formal_parameter);
+    if (tag == DW_TAG_formal_parameter || tag == DW_TAG_variable)
+      report(f, die, tag == DW_TAG_formal_parameter);
     if (tag == DW_TAG_lexical_block && covers(f, die)) scope(f, die, depth + 1);
     int r = dwarf_siblingof_b(f->d->dwarf, die, 1, &next, &e);
     drop(f->d, die, DW_DLA_DIE);
@@ -218,18 +255,23 @@ static void find_base(Frame *f, Dwarf_Die die) {
   Bytes expr = {.n = 0};
   if (location(f, a, &expr) && expr.n) {
     int reg = debug_expression_reg(expr.at, expr.n);
-    if (reg >= 0) f->regs->get(f->regs->ctx, reg, &f->base);
-    else debug_expression(expr.at, expr.n, f->regs, f->cfa, f->bias, 0, false, &f->base);
+    if (reg >= 0)
+      f->regs->get(f->regs->ctx, reg, &f->base);
+    else
+      debug_expression(expr.at, expr.n, f->regs, f->cfa, f->bias, 0, false, &f->base);
   }
   drop(f->d, a, DW_DLA_ATTR);
 }
 
-void debug_variables(DebugImage *d, uint64_t addr, uint64_t bias, uint64_t cfa, const DebugRegs *regs, void (*fn)(void *ctx, const DebugVariable *v), void *ctx) {
+void debug_variables(DebugImage *d, uint64_t addr, uint64_t bias, uint64_t cfa,
+                     const DebugRegs *regs, void (*fn)(void *ctx, const DebugVariable *v),
+                     void *ctx) {
   DebugUnit *u = debug_unit_at(d, addr);
   Frame f = {.d = d, .addr = addr, .bias = bias, .cfa = cfa, .regs = regs, .fn = fn, .ctx = ctx};
   const DebugScope *s = u ? debug_scope_at(u, addr) : NULL;
   const DebugScope *function = s;
-  while (function && function->inlined && function->parent >= 0) function = &u->scopes.at[function->parent];
+  while (function && function->inlined && function->parent >= 0)
+    function = &u->scopes.at[function->parent];
   if (!function) return;
   Dwarf_Error e = NULL;
   Dwarf_Die die;

@@ -1,8 +1,8 @@
 /* kit_count: counters in translated code, and reading them by instruction, block or edge.
  *
- * Every row of a counter is an 8-byte slot in each thread's counter area (ir/state.h), so counting is one addition; reading
- * adds up the threads. Instructions and blocks are counted at block entry: what a fault or a stop kept from retiring is
- * taken back exactly through `undo`. */
+ * Every row of a counter is an 8-byte slot in each thread's counter area (ir/state.h), so counting
+ * is one addition; reading adds up the threads. Instructions and blocks are counted at block entry:
+ * what a fault or a stop kept from retiring is taken back exactly through `undo`. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 
 /* A slot of the per-thread areas and what it counts. For blocks the instructions follow. */
 typedef struct Slot {
-  uint64_t offset;     /* in the counter area */
-  uint64_t key, to;    /* pc of instruction or block; edge target */
-  uint64_t merged;     /* from threads that have ended */
+  uint64_t offset;       /* in the counter area */
+  uint64_t key, to;      /* pc of instruction or block; edge target */
+  uint64_t merged;       /* from threads that have ended */
   uint64_t retired_from; /* kit_counter_zero: subtracted */
   uint8_t branch;
   uint32_t n_insns;
-  uint64_t *pcs;       /* instructions of the block, for by = INSN of INSN events */
-  int64_t *missing;    /* per instruction: entered but not retired; NULL until the first */
+  uint64_t *pcs;    /* instructions of the block, for by = INSN of INSN events */
+  int64_t *missing; /* per instruction: entered but not retired; NULL until the first */
 } Slot;
 
 typedef struct Indirect { /* an indirect edge's counters, shared by all threads */
@@ -41,15 +41,17 @@ struct KitCounter {
   Emu *emu;
   KitCountSpec spec;
   IrNth nth;
-  Map by_key;            /* hash of key, to, size -> Slot */
+  Map by_key; /* hash of key, to, size -> Slot */
   VEC(Slot *) slots;
   VEC(EdgeSite *) sites;
   VEC(ThreadTotal) ended;
-  KitHook *hook;         /* SYSCALL is counted from C */
+  KitHook *hook; /* SYSCALL is counted from C */
   uint64_t syscalls;
 };
 
-static KitCounter *counter_of(CoreProbe *p) { return (KitCounter *)((char *)p - offsetof(KitCounter, probe)); }
+static KitCounter *counter_of(CoreProbe *p) {
+  return (KitCounter *)((char *)p - offsetof(KitCounter, probe));
+}
 
 static Slot *slot_for(KitCounter *c, uint64_t key, uint64_t to, uint32_t n) {
   uint64_t hash = map_hash(key ^ map_hash(to + n));
@@ -62,7 +64,9 @@ static Slot *slot_for(KitCounter *c, uint64_t key, uint64_t to, uint32_t n) {
   return s;
 }
 
-/* ---- weaving ------------------------------------------------------------------------------------------------ */
+/* ---- weaving
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool wants(CoreProbe *p, const CoreSite *site) {
   KitCounter *c = counter_of(p);
@@ -70,7 +74,9 @@ static bool wants(CoreProbe *p, const CoreSite *site) {
   return core_event_site(c->spec.event, site) && core_filter_site(&c->spec.filter, site);
 }
 
-static void count(CoreWeaver *w, const Slot *s, uint32_t amount) { core_emit(w, IR_count, (IrRef)amount, 0, 0, s->offset); }
+static void count(CoreWeaver *w, const Slot *s, uint32_t amount) {
+  core_emit(w, IR_count, (IrRef)amount, 0, 0, s->offset);
+}
 
 static uint64_t *edge_miss(IrEdgeSite *ir, IrState *st, uint64_t target) {
   EdgeSite *site = (EdgeSite *)ir;
@@ -102,7 +108,8 @@ static void emit_edge(KitCounter *c, CoreWeaver *w, const CoreSite *site) {
   const IrBlock *b = site->block;
   uint8_t kind = site->insn->branch;
   if (site->taken) {
-    Slot *yes = slot_for(c, site->pc, b->succ[0].pc, 0), *no = slot_for(c, site->pc, b->succ[1].pc, 0);
+    Slot *yes = slot_for(c, site->pc, b->succ[0].pc, 0),
+         *no = slot_for(c, site->pc, b->succ[1].pc, 0);
     yes->branch = no->branch = kind;
     core_emit(w, IR_count_if, site->taken, 0, 0, yes->offset);
     IrRef zero = core_emit_imm(w, 0);
@@ -112,11 +119,13 @@ static void emit_edge(KitCounter *c, CoreWeaver *w, const CoreSite *site) {
     s->branch = kind;
     count(w, s, 1);
   } else {
-    core_emit(w, IR_edge_ind, site->to, 0, 0, (uint64_t)(uintptr_t)&edge_site(c, site->pc, kind)->ir);
+    core_emit(w, IR_edge_ind, site->to, 0, 0,
+              (uint64_t)(uintptr_t)&edge_site(c, site->pc, kind)->ir);
   }
 }
 
-/* Instructions and blocks: one slot a block; the filter's pc range selects instructions when read. */
+/* Instructions and blocks: one slot a block; the filter's pc range selects instructions when read.
+ */
 static void emit_block(KitCounter *c, CoreWeaver *w, const CoreSite *site) {
   const IrBlock *b = site->block;
   Slot *s = slot_for(c, b->pc, 0, b->n_insns);
@@ -136,8 +145,10 @@ static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *site) {
     return;
   }
   uint32_t g = core_guard_begin(w, core_emit_filter(w, &c->spec.filter, site, &c->nth));
-  if (c->spec.by == KIT_BY_EDGE) emit_edge(c, w, site);
-  else count(w, slot_for(c, site->pc, 0, 0), 1);
+  if (c->spec.by == KIT_BY_EDGE)
+    emit_edge(c, w, site);
+  else
+    count(w, slot_for(c, site->pc, 0, 0), 1);
   core_guard_end(w, g);
 }
 
@@ -153,7 +164,8 @@ static void undo(CoreProbe *p, CoreThread *t, const IrBlock *block, uint32_t ret
   if (c->spec.filter.tid && c->spec.filter.tid != t->tid) return;
   Slot *s = find_block(c, block);
   if (!s) return;
-  if (c->spec.event == KIT_EV_BLOCK) { /* a block is counted once entered: only its very start is undone */
+  if (c->spec.event ==
+      KIT_EV_BLOCK) { /* a block is counted once entered: only its very start is undone */
     if (!retired) *ir_counter(t->state, s->offset) -= 1;
     return;
   }
@@ -161,7 +173,8 @@ static void undo(CoreProbe *p, CoreThread *t, const IrBlock *block, uint32_t ret
   for (uint32_t i = retired; i < s->n_insns; i++) s->missing[i]++;
 }
 
-/* ---- threads and reading ------------------------------------------------------------------------------------------ */
+/* ---- threads and reading
+ * ------------------------------------------------------------------------------------------ */
 
 static uint64_t live_count(const KitCounter *c, const Slot *s) {
   uint64_t n = s->merged;
@@ -192,7 +205,8 @@ static uint64_t thread_total(const KitCounter *c, const CoreThread *t) {
   uint64_t n = 0;
   for (size_t i = 0; i < c->slots.n; i++) {
     const Slot *s = c->slots.at[i];
-    n += *ir_counter(t->state, s->offset) * (s->n_insns && c->spec.event == KIT_EV_INSN ? s->n_insns : 1);
+    n += *ir_counter(t->state, s->offset) *
+         (s->n_insns && c->spec.event == KIT_EV_INSN ? s->n_insns : 1);
   }
   return n;
 }
@@ -214,9 +228,11 @@ static void fork_child(CoreProbe *p, CoreThread *t) {
 
 uint64_t kit_counter_total(KitCounter *c) {
   uint64_t n = c->syscalls;
-  for (size_t i = 0; i < c->slots.n; i++) n += slot_total(c, c->slots.at[i], live_count(c, c->slots.at[i]));
+  for (size_t i = 0; i < c->slots.n; i++)
+    n += slot_total(c, c->slots.at[i], live_count(c, c->slots.at[i]));
   for (size_t i = 0; i < c->sites.n; i++)
-    for (size_t j = 0; j < c->sites.at[i]->targets.n; j++) n += c->sites.at[i]->targets.at[j]->count;
+    for (size_t j = 0; j < c->sites.at[i]->targets.n; j++)
+      n += c->sites.at[i]->targets.at[j]->count;
   return n;
 }
 
@@ -234,22 +250,35 @@ static void add_rows(KitCounter *c, const Slot *s, Rows *rows) {
   bool each = c->spec.event == KIT_EV_INSN && c->spec.by == KIT_BY_INSN;
   for (uint32_t i = 0; each && i < s->n_insns; i++)
     if (!f->pc_len || s->pcs[i] - f->pc < f->pc_len)
-      vec_push(rows, ((KitCountRow){.key = s->pcs[i], .count = execs - (s->missing ? (uint64_t)s->missing[i] : 0)}));
-  if (!each) vec_push(rows, ((KitCountRow){.key = s->key, .to = s->to, .count = slot_total(c, s, execs), .kind = (KitBranchKind)s->branch}));
+      vec_push(rows, ((KitCountRow){.key = s->pcs[i],
+                                    .count = execs - (s->missing ? (uint64_t)s->missing[i] : 0)}));
+  if (!each)
+    vec_push(rows, ((KitCountRow){.key = s->key,
+                                  .to = s->to,
+                                  .count = slot_total(c, s, execs),
+                                  .kind = (KitBranchKind)s->branch}));
 }
 
 void kit_counter_rows(KitCounter *c, void (*fn)(void *ctx, const KitCountRow *row), void *ctx) {
   Rows rows = {0};
   if (c->spec.by == KIT_BY_THREAD) {
-    for (size_t i = 0; i < c->ended.n; i++) vec_push(&rows, ((KitCountRow){.tid = c->ended.at[i].tid, .key = (uint64_t)c->ended.at[i].tid, .count = c->ended.at[i].count}));
-    for (CoreThread *t = c->emu->threads; t; t = t->next) vec_push(&rows, ((KitCountRow){.tid = t->tid, .key = (uint64_t)t->tid, .count = thread_total(c, t)}));
+    for (size_t i = 0; i < c->ended.n; i++)
+      vec_push(&rows, ((KitCountRow){.tid = c->ended.at[i].tid,
+                                     .key = (uint64_t)c->ended.at[i].tid,
+                                     .count = c->ended.at[i].count}));
+    for (CoreThread *t = c->emu->threads; t; t = t->next)
+      vec_push(&rows, ((KitCountRow){
+                          .tid = t->tid, .key = (uint64_t)t->tid, .count = thread_total(c, t)}));
   } else {
     for (size_t i = 0; i < c->slots.n; i++) add_rows(c, c->slots.at[i], &rows);
   }
   for (size_t i = 0; i < c->sites.n; i++)
     for (size_t j = 0; j < c->sites.at[i]->targets.n; j++) {
       const Indirect *e = c->sites.at[i]->targets.at[j];
-      vec_push(&rows, ((KitCountRow){.key = e->from, .to = e->to, .count = e->count, .kind = (KitBranchKind)e->branch}));
+      vec_push(
+          &rows,
+          ((KitCountRow){
+              .key = e->from, .to = e->to, .count = e->count, .kind = (KitBranchKind)e->branch}));
     }
   if (rows.n) qsort(rows.at, rows.n, sizeof *rows.at, by_key_and_to);
   for (size_t i = 0; i < rows.n; i++) { /* one row a key: overlapping blocks are added up */
@@ -272,7 +301,8 @@ void kit_counter_zero(KitCounter *c) {
     for (size_t j = 0; j < c->sites.at[i]->targets.n; j++) c->sites.at[i]->targets.at[j]->count = 0;
 }
 
-/* ---- making and closing -------------------------------------------------------------------------------------------- */
+/* ---- making and closing
+ * -------------------------------------------------------------------------------------------- */
 
 static KitVerdict on_syscall(void *user, KitEmu *emu, KitEvent *ev) {
   (void)emu;
@@ -304,17 +334,30 @@ KitStatus kit_count(KitEmu *emu, const KitCountSpec *spec, KitCounter **out) {
   uint32_t sites = core_event_sites(spec->event);
   if (spec->event == KIT_EV_INSN) sites = 1u << SITE_BLOCK;
   if (!sites && spec->event != KIT_EV_SYSCALL)
-    return core_fail(emu, KIT_E_ARGUMENT, "event \"%s\" cannot be counted (use insn, block, exec, a branch, an access or syscall)", kit_event_name(spec->event));
+    return core_fail(
+        emu, KIT_E_ARGUMENT,
+        "event \"%s\" cannot be counted (use insn, block, exec, a branch, an access or syscall)",
+        kit_event_name(spec->event));
   if (spec->by == KIT_BY_EDGE && !(sites >> SITE_BRANCH & 1))
-    return core_fail(emu, KIT_E_ARGUMENT, "only branches have edges, not \"%s\"", kit_event_name(spec->event));
+    return core_fail(emu, KIT_E_ARGUMENT, "only branches have edges, not \"%s\"",
+                     kit_event_name(spec->event));
   KitCounter *c = xcalloc(1, sizeof *c);
   c->emu = emu;
   c->spec = *spec;
   c->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
-  c->probe = (CoreProbe){.sites = sites, .wants = wants, .emit = emit, .thread_end = thread_end, .fork_child = fork_child,
+  c->probe = (CoreProbe){.sites = sites,
+                         .wants = wants,
+                         .emit = emit,
+                         .thread_end = thread_end,
+                         .fork_child = fork_child,
                          .undo = sites >> SITE_BLOCK & 1 ? undo : NULL};
-  if (sites) core_probe_add(emu, &c->probe);
-  else kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_SYSCALL, .filter = spec->filter, .fn = on_syscall, .user = c}, &c->hook);
+  if (sites)
+    core_probe_add(emu, &c->probe);
+  else
+    kit_hook_add(emu,
+                 &(KitHookSpec){
+                     .event = KIT_EV_SYSCALL, .filter = spec->filter, .fn = on_syscall, .user = c},
+                 &c->hook);
   core_own(emu, free_counter, c);
   *out = c;
   return KIT_OK;

@@ -1,5 +1,5 @@
-/* kit_callgraph: a shadow call stack for every thread (ir/callstack.h), driven by translated code, and the calling-context
- * trees they make, merged when read. */
+/* kit_callgraph: a shadow call stack for every thread (ir/callstack.h), driven by translated code,
+ * and the calling-context trees they make, merged when read. */
 #include <stdlib.h>
 
 #include "core/probe.h"
@@ -19,19 +19,24 @@ struct KitGraph {
   VEC(ThreadStack) stacks;
 };
 
-static KitGraph *graph_of(CoreProbe *p) { return (KitGraph *)((char *)p - offsetof(KitGraph, probe)); }
+static KitGraph *graph_of(CoreProbe *p) {
+  return (KitGraph *)((char *)p - offsetof(KitGraph, probe));
+}
 
 static bool is_entry(void *owner, uint64_t pc) {
   Emu *emu = ((KitGraph *)owner)->emu;
   return emu->is_entry && emu->is_entry(emu, pc);
 }
 
-/* ---- weaving ------------------------------------------------------------------------------------------------ */
+/* ---- weaving
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool wants(CoreProbe *p, const CoreSite *s) {
   if (s->insn->branch == IR_BR_CALL || s->insn->branch == IR_BR_RET) return true;
   if (s->insn->branch != IR_BR_JUMP) return false;
-  return !s->insn->target || is_entry(graph_of(p), s->insn->target); /* a direct jump is a tail call or nothing */
+  return !s->insn->target ||
+         is_entry(graph_of(p), s->insn->target); /* a direct jump is a tail call or nothing */
 }
 
 static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
@@ -44,14 +49,17 @@ static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   switch ((IrBranch)s->insn->branch) {
   case IR_BR_CALL: core_emit(w, IR_cs_call, s->to, sp, 0, imm); break;
   case IR_BR_RET:
-    if (abi->ra < 0) sp = core_emit(w, IR_add, sp, core_emit_imm(w, 8), 0, 0); /* the return pops its address */
+    if (abi->ra < 0)
+      sp = core_emit(w, IR_add, sp, core_emit_imm(w, 8), 0, 0); /* the return pops its address */
     core_emit(w, IR_cs_ret, s->to, sp, 0, imm);
     break;
   default: core_emit(w, IR_cs_jump, s->to, sp, 0, imm); break;
   }
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------ */
+/* ---- threads
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void thread_start(CoreProbe *p, CoreThread *t) {
   KitGraph *g = graph_of(p);
@@ -74,18 +82,23 @@ static void fork_child(CoreProbe *p, CoreThread *t) {
   KitGraph *g = graph_of(p);
   size_t kept = 0;
   for (size_t i = 0; i < g->stacks.n; i++) {
-    if (g->stacks.at[i].thread == t) g->stacks.at[kept++] = g->stacks.at[i];
-    else ir_callstack_free(g->stacks.at[i].cs);
+    if (g->stacks.at[i].thread == t)
+      g->stacks.at[kept++] = g->stacks.at[i];
+    else
+      ir_callstack_free(g->stacks.at[i].cs);
   }
   g->stacks.n = kept;
   kit_graph_zero(g);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------------------- */
+/* ---- reading
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void sync_all(KitGraph *g) {
   for (size_t i = 0; i < g->stacks.n; i++)
-    if (g->stacks.at[i].thread) ir_callstack_sync(g->stacks.at[i].cs, g->stacks.at[i].thread->state);
+    if (g->stacks.at[i].thread)
+      ir_callstack_sync(g->stacks.at[i].cs, g->stacks.at[i].thread->state);
 }
 
 /* All threads under one artificial root, which is not shown. */
@@ -95,14 +108,25 @@ static IrCallStack *merged(KitGraph *g, size_t from, size_t to) {
   return all;
 }
 
-static uint32_t shown_id(const IrCallNode *n, uint32_t base) { return n && n->parent ? n->id - 1 + base : UINT32_MAX; }
+static uint32_t shown_id(const IrCallNode *n, uint32_t base) {
+  return n && n->parent ? n->id - 1 + base : UINT32_MAX;
+}
 
-static uint32_t show(const IrCallStack *all, int tid, uint32_t base, void (*fn)(void *, const KitGraphNode *), void *ctx) {
+static uint32_t show(const IrCallStack *all, int tid, uint32_t base,
+                     void (*fn)(void *, const KitGraphNode *), void *ctx) {
   for (size_t i = 1; i < all->nodes.n; i++) {
     const IrCallNode *n = all->nodes.at[i];
-    KitGraphNode node = {.id = shown_id(n, base), .parent = shown_id(n->parent, base), .fold = shown_id(n->fold, base), .function = n->callee,
-                         .call_pc = n->site, .calls = n->calls, .self = n->self, .inclusive = n->inclusive,
-                         .function_inclusive = n->function->inclusive, .tid = tid, .is_signal = n->kind == IR_CALL_SIGNAL};
+    KitGraphNode node = {.id = shown_id(n, base),
+                         .parent = shown_id(n->parent, base),
+                         .fold = shown_id(n->fold, base),
+                         .function = n->callee,
+                         .call_pc = n->site,
+                         .calls = n->calls,
+                         .self = n->self,
+                         .inclusive = n->inclusive,
+                         .function_inclusive = n->function->inclusive,
+                         .tid = tid,
+                         .is_signal = n->kind == IR_CALL_SIGNAL};
     fn(ctx, &node);
   }
   return base + (uint32_t)all->nodes.n - 1;
@@ -135,11 +159,14 @@ void kit_graph_zero(KitGraph *g) {
 }
 
 size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *functions, size_t max) {
-  const CoreThread *want = tid ? core_find_thread(g->emu, tid) : g->emu->current ? g->emu->current : g->emu->last_stopped;
+  const CoreThread *want = tid               ? core_find_thread(g->emu, tid)
+                           : g->emu->current ? g->emu->current
+                                             : g->emu->last_stopped;
   const IrCallStack *cs = want ? want->state->callstack : NULL;
   if (!cs) return 0;
   size_t n = 0;
-  for (size_t i = cs->frames.n + 1; i-- > 0 && n < max; n++) { /* frames, not nodes: recursion is folded in the tree only */
+  for (size_t i = cs->frames.n + 1; i-- > 0 && n < max;
+       n++) { /* frames, not nodes: recursion is folded in the tree only */
     const IrCallNode *node = i ? cs->frames.at[i - 1].link : cs->root;
     call_pcs[n] = node->site;
     functions[n] = node->callee;
@@ -147,7 +174,9 @@ size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *funct
   return n;
 }
 
-/* ---- making and closing ------------------------------------------------------------------------------------------------ */
+/* ---- making and closing
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void free_graph(void *p) {
   KitGraph *g = p;
@@ -158,7 +187,9 @@ static void free_graph(void *p) {
 
 KitStatus kit_callgraph(KitEmu *emu, const KitGraphSpec *spec, KitGraph **out) {
   for (CoreProbe *p = core_probes(emu); p; p = p->next)
-    if (p->emit == emit) return core_fail(emu, KIT_E_BUSY, "there is a call graph already: share it, or close it first");
+    if (p->emit == emit)
+      return core_fail(emu, KIT_E_BUSY,
+                       "there is a call graph already: share it, or close it first");
   if (!emu->opt.count_insns) {
     KitStatus st = kit_count_insns(emu);
     if (st) return st;
@@ -166,7 +197,12 @@ KitStatus kit_callgraph(KitEmu *emu, const KitGraphSpec *spec, KitGraph **out) {
   KitGraph *g = xcalloc(1, sizeof *g);
   g->emu = emu;
   g->spec = *spec;
-  g->probe = (CoreProbe){.sites = 1u << SITE_BRANCH, .wants = wants, .emit = emit, .thread_start = thread_start, .thread_end = thread_end, .fork_child = fork_child};
+  g->probe = (CoreProbe){.sites = 1u << SITE_BRANCH,
+                         .wants = wants,
+                         .emit = emit,
+                         .thread_start = thread_start,
+                         .thread_end = thread_end,
+                         .fork_child = fork_child};
   core_probe_add(emu, &g->probe);
   core_own(emu, free_graph, g);
   *out = g;

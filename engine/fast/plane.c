@@ -1,5 +1,5 @@
-/* Shadow planes of kit/emu.h, and access checks against them: in translated code a plane check is a load and a test; the
- * hook behind it is called only for accesses that touch a marked byte. */
+/* Shadow planes of kit/emu.h, and access checks against them: in translated code a plane check is a
+ * load and a test; the hook behind it is called only for accesses that touch a marked byte. */
 #include <stdlib.h>
 
 #include "core/hooks.h"
@@ -33,7 +33,8 @@ KitStatus kit_plane(KitEmu *emu, const KitPlaneSpec *spec, KitPlane **out) {
 
 static KitStatus bounds(KitPlane *p, uint64_t va, uint64_t len) {
   if (va < CORE_LINE && len <= CORE_LINE - va) return KIT_OK;
-  return core_fail(p->emu, KIT_E_UNMAPPED, "0x%llx + %llu is no guest range", (unsigned long long)va, (unsigned long long)len);
+  return core_fail(p->emu, KIT_E_UNMAPPED, "0x%llx + %llu is no guest range",
+                   (unsigned long long)va, (unsigned long long)len);
 }
 
 KitStatus kit_plane_fill(KitPlane *p, uint64_t va, uint64_t len, uint8_t value) {
@@ -58,10 +59,14 @@ bool kit_plane_find(KitPlane *p, uint64_t va, uint64_t len, uint64_t *where, uin
   return !bounds(p, va, len) && core_plane_find(p->core, va, len, where, value);
 }
 
-KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *user, KitHook **out) {
+KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *user,
+                          KitHook **out) {
   if (which != KIT_EV_LOAD && which != KIT_EV_STORE && which != KIT_EV_ACCESS)
-    return core_fail(p->emu, KIT_E_ARGUMENT, "a plane checks \"load\", \"store\" or \"access\", not \"%s\"", kit_event_name(which));
-  KitStatus st = core_hook_add_plane(p->emu, &(KitHookSpec){.event = which, .fn = fn, .user = user}, p->core, out);
+    return core_fail(p->emu, KIT_E_ARGUMENT,
+                     "a plane checks \"load\", \"store\" or \"access\", not \"%s\"",
+                     kit_event_name(which));
+  KitStatus st = core_hook_add_plane(p->emu, &(KitHookSpec){.event = which, .fn = fn, .user = user},
+                                     p->core, out);
   if (!st) vec_push(&p->checks, *out);
   return st;
 }

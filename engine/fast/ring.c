@@ -1,4 +1,5 @@
-/* kit_trace: records of chosen fields, appended to a ring by translated code and read in batches. */
+/* kit_trace: records of chosen fields, appended to a ring by translated code and read in batches.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,8 @@
 
 #define DEFAULT_CAPACITY 65536
 
-static const char *const field_names[KIT_F_FIELDS] = {"pc", "addr", "size", "write", "tid", "to", "kind", "taken", "value"};
+static const char *const field_names[KIT_F_FIELDS] = {"pc", "addr", "size",  "write", "tid",
+                                                      "to", "kind", "taken", "value"};
 
 const char *kit_field_name(KitField f) { return f < KIT_F_FIELDS ? field_names[f] : "?"; }
 
@@ -47,7 +49,8 @@ static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   KitRing *r = ring_of(p);
   uint32_t g = core_guard_begin(w, core_emit_filter(w, &r->spec.filter, s, &r->nth));
   IrRef rec = core_emit(w, IR_ring_open, 0, 0, 0, (uint64_t)(uintptr_t)&r->ir);
-  for (uint32_t i = 0; i < r->spec.n_fields; i++) core_emit(w, IR_ring_put, rec, field(w, s, r->spec.fields[i]), 0, i * 8);
+  for (uint32_t i = 0; i < r->spec.n_fields; i++)
+    core_emit(w, IR_ring_put, rec, field(w, s, r->spec.fields[i]), 0, i * 8);
   core_guard_end(w, g);
 }
 
@@ -68,7 +71,10 @@ static void flush(IrRing *ir, IrState *s) {
   r->dropped += half / ir->record_size;
 }
 
-static void fork_child(CoreProbe *p, CoreThread *t) { (void)t; kit_ring_clear(ring_of(p)); }
+static void fork_child(CoreProbe *p, CoreThread *t) {
+  (void)t;
+  kit_ring_clear(ring_of(p));
+}
 
 static void free_ring(void *p) {
   KitRing *r = p;
@@ -78,8 +84,12 @@ static void free_ring(void *p) {
 
 KitStatus kit_trace(KitEmu *emu, const KitTraceSpec *spec, KitRing **out) {
   uint32_t sites = core_event_sites(spec->event);
-  if (!sites) return core_fail(emu, KIT_E_ARGUMENT, "event \"%s\" does not happen in translated code: use a hook", kit_event_name(spec->event));
-  if (!spec->n_fields || spec->n_fields > KIT_F_FIELDS) return core_fail(emu, KIT_E_ARGUMENT, "a trace needs 1 to %d fields", KIT_F_FIELDS);
+  if (!sites)
+    return core_fail(emu, KIT_E_ARGUMENT,
+                     "event \"%s\" does not happen in translated code: use a hook",
+                     kit_event_name(spec->event));
+  if (!spec->n_fields || spec->n_fields > KIT_F_FIELDS)
+    return core_fail(emu, KIT_E_ARGUMENT, "a trace needs 1 to %d fields", KIT_F_FIELDS);
   KitRing *r = xcalloc(1, sizeof *r);
   r->emu = emu;
   r->spec = *spec;

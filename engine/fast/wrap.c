@@ -1,6 +1,7 @@
-/* kit_wrap: function interception. The entry is an exec hook. Each return address seen gets an exec hook of its own, once and for
- * good, so that calls cost no retranslation; an activation is over when its thread comes to its return address with the stack
- * pointer where the caller had it (recursion and longjmp past the frame do no harm). */
+/* kit_wrap: function interception. The entry is an exec hook. Each return address seen gets an exec
+ * hook of its own, once and for good, so that calls cost no retranslation; an activation is over
+ * when its thread comes to its return address with the stack pointer where the caller had it
+ * (recursion and longjmp past the frame do no harm). */
 #include <stdlib.h>
 
 #include "core/hooks.h"
@@ -17,7 +18,8 @@ typedef struct Wrap {
   VEC(Activation) activations; /* not returned yet; of all threads, oldest first */
 } Wrap;
 
-/* Ends the innermost activation that returns here; those inside it that never returned (longjmp, exceptions) go too. */
+/* Ends the innermost activation that returns here; those inside it that never returned (longjmp,
+ * exceptions) go too. */
 static bool end_activation(Wrap *w, uint64_t ret, uint64_t sp, int tid) {
   bool returned = false;
   for (size_t i = w->activations.n; i-- > 0;) {
@@ -25,7 +27,8 @@ static bool end_activation(Wrap *w, uint64_t ret, uint64_t sp, int tid) {
     if (a->tid != tid) continue;
     if (a->sp > sp) break; /* still active, further out */
     returned = a->sp == sp && a->ret == ret;
-    for (size_t j = i + 1; j < w->activations.n; j++) w->activations.at[j - 1] = w->activations.at[j];
+    for (size_t j = i + 1; j < w->activations.n; j++)
+      w->activations.at[j - 1] = w->activations.at[j];
     w->activations.n--;
     if (returned) break;
   }
@@ -39,7 +42,8 @@ static KitVerdict on_leave(void *user, KitEmu *emu, KitEvent *ev) {
   return w->spec.leave(w->spec.user, emu, ev);
 }
 
-/* Where the function will return to: the link register, or the word at the stack pointer where there is none. */
+/* Where the function will return to: the link register, or the word at the stack pointer where
+ * there is none. */
 static bool return_address(Emu *emu, uint64_t *pc, uint64_t *sp_after) {
   const Guest *g = emu->guest;
   const IrState *s = emu->current->state;
@@ -69,13 +73,18 @@ static KitVerdict on_enter(void *user, KitEmu *emu, KitEvent *ev) {
   vec_push(&w->activations, ((Activation){.ret = ret, .sp = sp, .tid = t->tid}));
   if (!map_get(&w->returns, ret)) {
     KitHook *h;
-    kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_EXEC, .filter = {.pc = ret, .pc_len = 1}, .fn = on_leave, .user = w}, &h);
+    kit_hook_add(
+        emu,
+        &(KitHookSpec){
+            .event = KIT_EV_EXEC, .filter = {.pc = ret, .pc_len = 1}, .fn = on_leave, .user = w},
+        &h);
     map_put(&w->returns, ret, h);
   }
   return v;
 }
 
-/* The entry hook goes: its return hooks with it. They are dead at once and freed by the same sweep or the next. */
+/* The entry hook goes: its return hooks with it. They are dead at once and freed by the same sweep
+ * or the next. */
 static void free_wrap(KitHook *h) {
   Wrap *w = h->data;
   map_free(&w->returns);
@@ -92,10 +101,16 @@ static void close_wrap(KitHook *h) {
 }
 
 KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out) {
-  if (!spec->enter && (spec->replace || !spec->leave)) return core_fail(emu, KIT_E_ARGUMENT, "nothing to call: give enter or leave");
+  if (!spec->enter && (spec->replace || !spec->leave))
+    return core_fail(emu, KIT_E_ARGUMENT, "nothing to call: give enter or leave");
   Wrap *w = xcalloc(1, sizeof *w);
   *w = (Wrap){.spec = *spec, .emu = emu};
-  KitStatus st = kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_EXEC, .filter = {.pc = spec->address, .pc_len = 1}, .fn = on_enter, .user = w}, out);
+  KitStatus st = kit_hook_add(emu,
+                              &(KitHookSpec){.event = KIT_EV_EXEC,
+                                             .filter = {.pc = spec->address, .pc_len = 1},
+                                             .fn = on_enter,
+                                             .user = w},
+                              out);
   if (st) {
     free(w);
     return st;

@@ -1,16 +1,17 @@
 /* What translated code shares with the rest of the engine: the guest CPU state and the records that
  * instrumentation operations name.
  *
- * A guest's state is one struct per guest thread that begins with IrState and goes on with the guest's
- * registers (guest/rv64/rv64.h: Rv64State). Operations reach it by byte offset: the interpreter through
- * its IrState pointer, the JIT through gs:. It lies in an anonymous mapping of IR_STATE_WINDOW bytes, whose
- * last part holds the thread's counters, so that `count` is one addition to gs:[disp32] and never moves:
+ * A guest's state is one struct per guest thread that begins with IrState and goes on with the
+ * guest's registers (guest/rv64/rv64.h: Rv64State). Operations reach it by byte offset: the
+ * interpreter through its IrState pointer, the JIT through gs:. It lies in an anonymous mapping of
+ * IR_STATE_WINDOW bytes, whose last part holds the thread's counters, so that `count` is one
+ * addition to gs:[disp32] and never moves:
  *
  *   +0                 IrState, guest registers
- *   +IR_SCRATCH_AT     values of the block that is being executed: 8 bytes each, so that an operand of the interpreter is
- *                      one slot number, be it a guest register or a value; means nothing between blocks
- *   +IR_COUNTERS_AT    uint64_t counters[]; offset 0 of this area is the retired-instruction count
- *   +IR_STATE_WINDOW   end (reserved without commit: only touched counters cost memory)
+ *   +IR_SCRATCH_AT     values of the block that is being executed: 8 bytes each, so that an operand
+ * of the interpreter is one slot number, be it a guest register or a value; means nothing between
+ * blocks +IR_COUNTERS_AT    uint64_t counters[]; offset 0 of this area is the retired-instruction
+ * count +IR_STATE_WINDOW   end (reserved without commit: only touched counters cost memory)
  */
 #ifndef IR_STATE_H
 #define IR_STATE_H
@@ -18,9 +19,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define IR_SCRATCH_AT   0x4000       /* byte offset of the value slots from the state; the state proper ends below it */
+#define IR_SCRATCH_AT                                                                              \
+  0x4000 /* byte offset of the value slots from the state; the state proper ends below it */
 #define IR_COUNTERS_AT  0x15000      /* byte offset of the counter area */
-#define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread; bounds the number of counters */
+#define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread: bounds the counters */
 
 typedef struct IrState IrState;
 typedef struct IrRegion IrRegion;
@@ -28,20 +30,24 @@ typedef struct IrBlock IrBlock;
 typedef struct IrCallStack IrCallStack;
 
 struct IrState {
-  uint64_t pc;                  /* guest pc: of the next instruction outside of regions; inside, of the current one wherever somebody may look
-                                 * (an access, a helper, a callout), else possibly of an earlier one */
-  volatile uint32_t interrupt;  /* non-zero: leave at the next region exit or back-edge (signals, baton, requests) */
-  volatile uint32_t stop;       /* non-zero: a hook asked to stop; tested by stop_if_asked */
-  int64_t budget;               /* instructions left before the budget operation leaves (scheduler, stop counts) */
-  uint64_t fp_rm;               /* dynamic rounding mode, RISC-V numbering */
-  uint64_t fp_flags;            /* accrued exception flags, RISC-V bits */
-  const IrBlock *block;         /* the block being executed (interpreter): where a fault happened */
-  IrCallStack *callstack;       /* shadow call stack of this thread, NULL if nobody asked */
-  void *thread;                 /* owner: CoreThread */
-  uint64_t tid;                 /* guest thread id, for filters */
+  uint64_t pc; /* guest pc: of the next instruction outside of regions; inside, of the current one
+                * wherever somebody may look (an access, a helper, a callout), else possibly of an
+                * earlier one */
+  volatile uint32_t interrupt; /* non-zero: leave at the next region exit or back-edge (signals,
+                                  baton, requests) */
+  volatile uint32_t stop;      /* non-zero: a hook asked to stop; tested by stop_if_asked */
+  int64_t
+      budget; /* instructions left before the budget operation leaves (scheduler, stop counts) */
+  uint64_t fp_rm;         /* dynamic rounding mode, RISC-V numbering */
+  uint64_t fp_flags;      /* accrued exception flags, RISC-V bits */
+  const IrBlock *block;   /* the block being executed (interpreter): where a fault happened */
+  IrCallStack *callstack; /* shadow call stack of this thread, NULL if nobody asked */
+  void *thread;           /* owner: CoreThread */
+  uint64_t tid;           /* guest thread id, for filters */
 };
 
-/* A counter of the thread, by byte offset in the counter area. Slot 0 is the retired-instruction count. */
+/* A counter of the thread, by byte offset in the counter area. Slot 0 is the retired-instruction
+ * count. */
 static inline uint64_t *ir_counter(IrState *s, uint64_t offset) {
   return (uint64_t *)((char *)s + IR_COUNTERS_AT + offset);
 }
@@ -52,8 +58,9 @@ typedef struct IrHelper {
   uint64_t (*fn)(IrState *s, uint64_t a, uint64_t b);
 } IrHelper;
 
-/* A call from translated code to whoever observes. The result is non-zero for DENY where the event can be denied
- * (the pass emits a trap_if on it), else ignored. `pc` is the observed instruction's (or block's). */
+/* A call from translated code to whoever observes. The result is non-zero for DENY where the event
+ * can be denied (the pass emits a trap_if on it), else ignored. `pc` is the observed instruction's
+ * (or block's). */
 typedef struct IrCallout IrCallout;
 struct IrCallout {
   uint64_t (*fn)(IrState *s, const IrCallout *site, uint64_t a, uint64_t b, uint32_t size);
@@ -63,12 +70,14 @@ struct IrCallout {
   void *owner;   /* the hook */
 };
 
-/* `nth` gives 1 when `left` reaches 0, which then starts again from `every`. Begin with left = every. */
+/* `nth` gives 1 when `left` reaches 0, which then starts again from `every`. Begin with left =
+ * every. */
 typedef struct IrNth {
   uint64_t every, left;
 } IrNth;
 
-/* A ring of fixed-size records. `flush` is called when it is full; afterwards `next` has room for one record. */
+/* A ring of fixed-size records. `flush` is called when it is full; afterwards `next` has room for
+ * one record. */
 typedef struct IrRing IrRing;
 struct IrRing {
   char *next, *end;
@@ -77,8 +86,9 @@ struct IrRing {
   void *owner;
 };
 
-/* A shadow plane of 1 or 2 bits per guest byte as a flat window: the bits of guest byte va are in host byte
- * window[va >> shift] (shift 3 for one bit, 2 for two), lowest address in the lowest bits. Zero = unmarked. */
+/* A shadow plane of 1 or 2 bits per guest byte as a flat window: the bits of guest byte va are in
+ * host byte window[va >> shift] (shift 3 for one bit, 2 for two), lowest address in the lowest
+ * bits. Zero = unmarked. */
 typedef struct IrPlane {
   uint8_t *window;
   uint32_t shift;
@@ -86,8 +96,8 @@ typedef struct IrPlane {
   uint64_t limit; /* no byte at or above this guest address is marked or looked up; 0: no limit */
 } IrPlane;
 
-/* An indirect branch whose targets are counted: the last target's count is at hand, others are looked up by `miss`,
- * which returns the counter to increase and sets last/counter. */
+/* An indirect branch whose targets are counted: the last target's count is at hand, others are
+ * looked up by `miss`, which returns the counter to increase and sets last/counter. */
 typedef struct IrEdgeSite IrEdgeSite;
 struct IrEdgeSite {
   uint64_t last;

@@ -94,7 +94,8 @@ static void name_thread(OsProcess *p, const char *file) {
   snprintf(p->comm, sizeof p->comm, "%.15s", slash ? slash + 1 : file);
 }
 
-/* Programs with code on their stack (trampolines of nested functions) say so by an executable PT_GNU_STACK. */
+/* Programs with code on their stack (trampolines of nested functions) say so by an executable
+ * PT_GNU_STACK. */
 static int stack_prot(const OsElf *f) {
   for (int i = 0; i < f->eh.e_phnum; i++)
     if (f->ph[i].p_type == PT_GNU_STACK && f->ph[i].p_flags & PF_X)

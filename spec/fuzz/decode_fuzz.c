@@ -1,5 +1,5 @@
-/* Any bytes through the riscv64 decoder, lifters, IR checker, optimiser, printer and disassembler: nothing may crash, and what is lifted keeps
- * the IR's rules.
+/* Any bytes through the riscv64 decoder, lifters, IR checker, optimiser, printer and disassembler:
+ * nothing may crash, and what is lifted keeps the IR's rules.
  *
  *   decode_fuzz ROUNDS [SEED]        prints how many instructions were decoded
  *
@@ -27,7 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       decoded++;
       ir_builder_begin(b, insn.pc);
       ir_builder_block(b, insn.pc);
-      ir_builder_insn(b, &(IrInsn){.pc = insn.pc, .target = insn.target, .len = insn.len, .branch = insn.branch, .id = insn.id});
+      ir_builder_insn(b, &(IrInsn){.pc = insn.pc,
+                                   .target = insn.target,
+                                   .len = insn.len,
+                                   .branch = insn.branch,
+                                   .id = insn.id});
       g->lift(b, &insn);
       if (insn.branch == IR_BR_NONE) ir_jump(b, insn.pc + insn.len);
       IrRegion *r = ir_builder_finish(b);

@@ -1,22 +1,24 @@
 /* kit/emu.h: the public interface of the kitlua engine, and the only one.
  *
- * The engine runs one unmodified Linux program (the guest) inside this process and lets the caller observe it.
+ * The engine runs one unmodified Linux program (the guest) inside this process and lets the caller
+ * observe it.
  *
  *   KitError err;
  *   KitEmu *emu;
  *   KitOptions opt = {.argv = (const char *const[]){"./prog", "arg", NULL}};
  *   if (kit_open(&opt, &emu, &err)) die(err.message);
  *   KitHook *h;
- *   kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_STORE, .filter = {.addr = p, .addr_len = 8}, .fn = on_store}, &h);
- *   KitStop stop;
- *   kit_run(emu, UINT64_MAX, &stop);          // stop.reason == KIT_STOP_EXIT, stop.status == the guest's exit status
- *   kit_close(emu);
+ *   kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_STORE, .filter = {.addr = p, .addr_len = 8},
+ * .fn = on_store}, &h); KitStop stop; kit_run(emu, UINT64_MAX, &stop);          // stop.reason ==
+ * KIT_STOP_EXIT, stop.status == the guest's exit status kit_close(emu);
  *
- * Conventions. Functions that can fail because of the environment or the guest give a KitStatus (0 = KIT_OK); the message
- * is in kit_error(emu) (or the KitError given). Handles (hooks, counters, graphs, rings, planes) belong to their emu: closing is
- * idempotent through the `_close(&h)` form, and kit_close closes what is left. Guest addresses are uint64_t. One guest may live per process.
- * All calls come from one host thread at a time: the one that called kit_run, or, inside a callback, the thread that
- * runs the callback. Callbacks must return; they never longjmp through the engine.
+ * Conventions. Functions that can fail because of the environment or the guest give a KitStatus (0
+ * = KIT_OK); the message is in kit_error(emu) (or the KitError given). Handles (hooks, counters,
+ * graphs, rings, planes) belong to their emu: closing is idempotent through the `_close(&h)` form,
+ * and kit_close closes what is left. Guest addresses are uint64_t. One guest may live per process.
+ * All calls come from one host thread at a time: the one that called kit_run, or, inside a
+ * callback, the thread that runs the callback. Callbacks must return; they never longjmp through
+ * the engine.
  */
 #ifndef KIT_EMU_H
 #define KIT_EMU_H
@@ -30,7 +32,7 @@ extern "C" {
 #endif
 
 #define KIT_VERSION "0.1.0"
-#define KIT_API __attribute__((visibility("default")))
+#define KIT_API     __attribute__((visibility("default")))
 
 typedef struct KitEmu KitEmu;
 typedef struct KitHook KitHook;
@@ -39,7 +41,8 @@ typedef struct KitGraph KitGraph;
 typedef struct KitRing KitRing;
 typedef struct KitPlane KitPlane;
 
-/* ---- status ------------------------------------------------------------------------------------------ */
+/* ---- status
+ * ------------------------------------------------------------------------------------------ */
 
 typedef enum KitStatus {
   KIT_OK = 0,
@@ -67,30 +70,35 @@ typedef struct KitError {
 KIT_API const char *kit_status_name(KitStatus s); /* "NOT_FOUND", ...: the code that Lua shows */
 KIT_API const KitError *kit_error(const KitEmu *emu); /* of the last call that failed */
 
-/* ---- opening and running ----------------------------------------------------------------------------- */
+/* ---- opening and running
+ * ----------------------------------------------------------------------------- */
 
 typedef struct KitOptions {
-  const char *const *argv; /* NULL-terminated; argv[0] is the program: a path, or a name looked up in PATH */
+  const char *const
+      *argv; /* NULL-terminated; argv[0] is the program: a path, or a name looked up in PATH */
   const char *const *envp; /* NULL: this process's environment */
   const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
-  const char *sysroot;     /* where a foreign guest finds loader and libraries; NULL: the guest's default */
-  bool interp;             /* interpreter only */
-  bool one_insn;           /* regions of one instruction */
-  bool no_optimise;        /* skip the optimiser */
-  bool exact;              /* flags and scratch exact everywhere */
-  bool requires_dispatch;  /* no chaining between regions */
-  bool check_ir;           /* run the IR checker on every region */
-  bool trace_children;     /* exec'ed programs run under the same script */
-  bool count_insns;        /* count retired instructions (kit_insns) */
-  uint32_t max_regions;    /* translation cache limit; 0: default */
-  const char *const *reexec; /* command that re-enters kitlua for an exec'ed guest, up to and including "--"; NULL: installed kitlua */
+  const char
+      *sysroot;  /* where a foreign guest finds loader and libraries; NULL: the guest's default */
+  bool interp;   /* interpreter only */
+  bool one_insn; /* regions of one instruction */
+  bool no_optimise;          /* skip the optimiser */
+  bool exact;                /* flags and scratch exact everywhere */
+  bool requires_dispatch;    /* no chaining between regions */
+  bool check_ir;             /* run the IR checker on every region */
+  bool trace_children;       /* exec'ed programs run under the same script */
+  bool count_insns;          /* count retired instructions (kit_insns) */
+  uint32_t max_regions;      /* translation cache limit; 0: default */
+  const char *const *reexec; /* command that re-enters kitlua for an exec'ed guest, up to and
+                                including "--"; NULL: installed kitlua */
 } KitOptions;
 
 typedef enum KitStopReason {
   KIT_STOP_EXIT,       /* status: the exit status */
   KIT_STOP_SIGNAL,     /* killed by signal `signo` */
   KIT_STOP_HOOK,       /* a callback returned KIT_STOP; hook says which */
-  KIT_STOP_BREAKPOINT, /* an exec hook without function, or the guest's own breakpoint instruction with no handler */
+  KIT_STOP_BREAKPOINT, /* an exec hook without function, or the guest's own breakpoint instruction
+                          with no handler */
   KIT_STOP_WATCH,      /* an access hook without function */
   KIT_STOP_STEP,       /* kit_step or the instruction limit is done */
   KIT_STOP_INTERRUPT,  /* kit_interrupt (Ctrl-C) */
@@ -110,30 +118,34 @@ typedef struct KitStop {
 
 KIT_API KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err);
 KIT_API void kit_close(KitEmu *emu); /* kills a guest that still lives */
-/* Runs until something of KitStopReason happens, at most max_insns instructions of the whole guest (UINT64_MAX: no limit).
- * KIT_E_DEAD after the end. */
+/* Runs until something of KitStopReason happens, at most max_insns instructions of the whole guest
+ * (UINT64_MAX: no limit). KIT_E_DEAD after the end. */
 KIT_API KitStatus kit_run(KitEmu *emu, uint64_t max_insns, KitStop *stop);
 /* Runs n instructions of one thread only (the current one if tid is 0). */
 KIT_API KitStatus kit_step(KitEmu *emu, int tid, uint64_t n, KitStop *stop);
 KIT_API void kit_interrupt(KitEmu *emu); /* async-signal-safe: makes kit_run return soon */
-/* For consoles: SIGINT from outside stops kit_run (KIT_STOP_INTERRUPT) instead of being the guest's, and does nothing between runs. */
+/* For consoles: SIGINT from outside stops kit_run (KIT_STOP_INTERRUPT) instead of being the
+ * guest's, and does nothing between runs. */
 KIT_API void kit_catch_interrupts(KitEmu *emu, bool on);
 KIT_API void kit_stop_on_fault(KitEmu *emu, bool on);
-KIT_API KitStatus kit_kill(KitEmu *emu, int signo); /* ends the guest as that signal would; on_exit hooks run */
+KIT_API KitStatus kit_kill(KitEmu *emu,
+                           int signo); /* ends the guest as that signal would; on_exit hooks run */
 
 KIT_API const char *kit_arch(const KitEmu *emu); /* "riscv64" */
 KIT_API int kit_pid(const KitEmu *emu);
 KIT_API bool kit_is_child(const KitEmu *emu); /* a forked child's copy of the engine */
 /* Retired instructions, all threads; false if counting was not asked before the start. */
 KIT_API bool kit_insns(const KitEmu *emu, uint64_t *out);
-KIT_API KitStatus kit_count_insns(KitEmu *emu); /* asks for it; KIT_E_BUSY once the guest has started */
+KIT_API KitStatus
+kit_count_insns(KitEmu *emu); /* asks for it; KIT_E_BUSY once the guest has started */
 
 typedef struct KitStats {
   uint64_t regions, region_insns, flushes, invalidations, lookups, signals, syscalls;
 } KitStats;
 KIT_API void kit_stats(const KitEmu *emu, KitStats *out);
 
-/* ---- threads, registers, memory ------------------------------------------------------------------------ */
+/* ---- threads, registers, memory
+ * ------------------------------------------------------------------------ */
 
 typedef struct KitThreadInfo {
   int tid;
@@ -142,7 +154,8 @@ typedef struct KitThreadInfo {
   uint64_t insns;
 } KitThreadInfo;
 KIT_API size_t kit_threads(KitEmu *emu, KitThreadInfo *out, size_t max); /* how many there are */
-KIT_API int kit_current_thread(KitEmu *emu); /* in a callback: the one that runs; after a stop: the one that stopped */
+KIT_API int kit_current_thread(
+    KitEmu *emu); /* in a callback: the one that runs; after a stop: the one that stopped */
 
 typedef struct KitRegInfo {
   const char *name, *alias;
@@ -151,19 +164,24 @@ typedef struct KitRegInfo {
   int dwarf;
 } KitRegInfo;
 KIT_API size_t kit_reg_count(const KitEmu *emu);
-KIT_API const KitRegInfo *kit_reg_info(const KitEmu *emu, size_t i); /* includes "pc", the last one; NULL beyond it */
-KIT_API int kit_reg_find(const KitEmu *emu, const char *name);       /* -1 */
+KIT_API const KitRegInfo *kit_reg_info(const KitEmu *emu,
+                                       size_t i); /* includes "pc", the last one; NULL beyond it */
+KIT_API int kit_reg_find(const KitEmu *emu, const char *name); /* -1 */
 KIT_API KitStatus kit_reg_read(KitEmu *emu, int tid, int reg, void *buf);
 KIT_API KitStatus kit_reg_write(KitEmu *emu, int tid, int reg, const void *buf);
-/* Roles of registers: "sp" "ra" "fp" "tp" "ret" "arg0".."arg7" "syscall_nr" -> register index or -1. */
+/* Roles of registers: "sp" "ra" "fp" "tp" "ret" "arg0".."arg7" "syscall_nr" -> register index or
+ * -1. */
 KIT_API int kit_reg_role(const KitEmu *emu, const char *role);
 
-/* Debugger accesses: ignore page permissions, never fault, keep translations right. KIT_E_UNMAPPED leaves buf undefined. */
+/* Debugger accesses: ignore page permissions, never fault, keep translations right. KIT_E_UNMAPPED
+ * leaves buf undefined. */
 KIT_API KitStatus kit_mem_read(KitEmu *emu, uint64_t va, void *buf, size_t n);
 KIT_API KitStatus kit_mem_write(KitEmu *emu, uint64_t va, const void *buf, size_t n);
-/* Length of the string at va without its NUL, at most max; KIT_E_UNMAPPED if it runs into unmapped memory first. */
+/* Length of the string at va without its NUL, at most max; KIT_E_UNMAPPED if it runs into unmapped
+ * memory first. */
 KIT_API KitStatus kit_mem_strlen(KitEmu *emu, uint64_t va, size_t max, size_t *len);
-KIT_API KitStatus kit_mem_find(KitEmu *emu, uint64_t va, size_t len, const void *needle, size_t n, uint64_t *out);
+KIT_API KitStatus kit_mem_find(KitEmu *emu, uint64_t va, size_t len, const void *needle, size_t n,
+                               uint64_t *out);
 
 typedef struct KitMapping {
   uint64_t start, end;
@@ -172,32 +190,43 @@ typedef struct KitMapping {
   uint64_t offset;
   const char *name; /* path, "[stack]", "[heap]" or "" */
 } KitMapping;
-KIT_API bool kit_mapping_next(KitEmu *emu, uint64_t from, KitMapping *out); /* first mapping that ends after `from` */
+KIT_API bool kit_mapping_next(KitEmu *emu, uint64_t from,
+                              KitMapping *out); /* first mapping that ends after `from` */
 
-/* ---- code and symbols ---------------------------------------------------------------------------------- */
+/* ---- code and symbols
+ * ---------------------------------------------------------------------------------- */
 
-typedef enum KitBranchKind { KIT_BR_NONE, KIT_BR_JUMP, KIT_BR_COND, KIT_BR_CALL, KIT_BR_RET, KIT_BR_SYSCALL, KIT_BR_TRAP } KitBranchKind;
+typedef enum KitBranchKind {
+  KIT_BR_NONE,
+  KIT_BR_JUMP,
+  KIT_BR_COND,
+  KIT_BR_CALL,
+  KIT_BR_RET,
+  KIT_BR_SYSCALL,
+  KIT_BR_TRAP
+} KitBranchKind;
 
 typedef struct KitInsn {
   uint64_t pc, target;
   uint8_t len;
-  uint8_t branch;    /* KitBranchKind */
+  uint8_t branch; /* KitBranchKind */
   uint8_t bytes[16];
-  const char *name;  /* mnemonic of the table row */
-  char text[120];    /* as objdump prints it, branch targets with <symbol+off> */
+  const char *name; /* mnemonic of the table row */
+  char text[120];   /* as objdump prints it, branch targets with <symbol+off> */
 } KitInsn;
 KIT_API KitStatus kit_disasm(KitEmu *emu, uint64_t pc, KitInsn *out);
 
 typedef struct KitImage {
   uint32_t id;
-  const char *path;     /* as the guest opened it */
+  const char *path; /* as the guest opened it */
   const char *host_path;
   uint64_t low, high;   /* loaded range */
   uint64_t bias;        /* runtime address - address in the file */
   const char *build_id; /* hex or "" */
 } KitImage;
 KIT_API size_t kit_image_count(KitEmu *emu);
-KIT_API const KitImage *kit_image(KitEmu *emu, size_t i); /* NULL beyond; unloaded ones stay listed */
+KIT_API const KitImage *kit_image(KitEmu *emu,
+                                  size_t i); /* NULL beyond; unloaded ones stay listed */
 KIT_API const KitImage *kit_image_at(KitEmu *emu, uint64_t pc);
 
 typedef struct KitSymbol {
@@ -206,10 +235,12 @@ typedef struct KitSymbol {
   const KitImage *image;
   bool is_function;
 } KitSymbol;
-/* By name: "main", or "libc.so.6:malloc" (object's base name); the main program first, then in load order. */
+/* By name: "main", or "libc.so.6:malloc" (object's base name); the main program first, then in load
+ * order. */
 KIT_API KitStatus kit_symbol(KitEmu *emu, const char *name, KitSymbol *out);
 KIT_API KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out);
-KIT_API void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const KitSymbol *s), void *ctx); /* * and ? */
+KIT_API void kit_symbols(KitEmu *emu, const char *pattern,
+                         void (*fn)(void *ctx, const KitSymbol *s), void *ctx); /* * and ? */
 
 typedef struct KitFrame {
   uint64_t pc, cfa;
@@ -220,36 +251,41 @@ typedef struct KitFrame {
   uint64_t function_address;
   const KitImage *image;
 } KitFrame;
-/* Source position of pc, innermost inlined function first; how many frames (>= 1 if the image is known, else 0). */
+/* Source position of pc, innermost inlined function first; how many frames (>= 1 if the image is
+ * known, else 0). */
 KIT_API size_t kit_lookup(KitEmu *emu, uint64_t pc, KitFrame *out, size_t max);
-KIT_API KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *out, size_t max, size_t *n);
-KIT_API size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out, size_t max); /* inlined frames expanded */
+KIT_API KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *out,
+                                     size_t max, size_t *n);
+KIT_API size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out,
+                             size_t max); /* inlined frames expanded */
 
 typedef struct KitVariable {
   const char *name, *type;
   bool is_argument;
-  uint64_t size;      /* bytes of the value */
-  uint64_t address;   /* 0: not in memory */
-  uint8_t encoding;   /* DW_ATE_*, 0 if not a base type; pointers: DW_ATE_address */
-  uint8_t value[16];  /* the value's first bytes, if it could be read */
+  uint64_t size;     /* bytes of the value */
+  uint64_t address;  /* 0: not in memory */
+  uint8_t encoding;  /* DW_ATE_*, 0 if not a base type; pointers: DW_ATE_address */
+  uint8_t value[16]; /* the value's first bytes, if it could be read */
   bool available;
 } KitVariable;
-KIT_API KitStatus kit_locals(KitEmu *emu, int tid, size_t frame, void (*fn)(void *ctx, const KitVariable *v), void *ctx);
+KIT_API KitStatus kit_locals(KitEmu *emu, int tid, size_t frame,
+                             void (*fn)(void *ctx, const KitVariable *v), void *ctx);
 
-/* ---- hooks --------------------------------------------------------------------------------------------- */
+/* ---- hooks
+ * --------------------------------------------------------------------------------------------- */
 
 typedef enum KitEventKind {
-  KIT_EV_EXEC,    /* before the instruction at pc executes (breakpoints) */
-  KIT_EV_INSN,    /* an instruction retired */
-  KIT_EV_BLOCK,   /* a basic block is entered: pc, n_insns */
-  KIT_EV_BRANCH,  /* every branch, below kinds included */
+  KIT_EV_EXEC,   /* before the instruction at pc executes (breakpoints) */
+  KIT_EV_INSN,   /* an instruction retired */
+  KIT_EV_BLOCK,  /* a basic block is entered: pc, n_insns */
+  KIT_EV_BRANCH, /* every branch, below kinds included */
   KIT_EV_CALL,
   KIT_EV_RET,
-  KIT_EV_JUMP,    /* unconditional, not call or return */
+  KIT_EV_JUMP, /* unconditional, not call or return */
   KIT_EV_COND,
   KIT_EV_LOAD,
   KIT_EV_STORE,
-  KIT_EV_ACCESS,  /* loads and stores */
+  KIT_EV_ACCESS, /* loads and stores */
   KIT_EV_MAP,
   KIT_EV_UNMAP,
   KIT_EV_PROTECT,
@@ -271,43 +307,95 @@ typedef struct KitEvent {
   int tid;
   uint64_t pc; /* of the instruction concerned */
   union {
-    struct { uint32_t n_insns; } block;
-    struct { const KitInsn *insn; } insn; /* text not filled; use kit_disasm */
-    struct { uint64_t from, to; KitBranchKind kind; bool taken; } branch;
-    struct { uint64_t addr; uint32_t size; bool is_write; void *host; /* NULL if it will fault */ bool is_syscall; } access;
-    struct { uint64_t addr, len; int prot, flags, fd; uint64_t offset; const char *path; } map;
-    struct { int nr; const char *name; /* "" unknown */ uint64_t args[6]; int64_t result; bool replaced; bool restarted; } syscall;
-    struct { int signo, code; uint64_t addr; int sender; const char *action; /* "handler" "ignore" "default" "kill" */ const void *siginfo; /* 128 bytes */ } signal;
-    struct { uint64_t addr; bool is_write, is_exec; int signo; const char *what; } fault;
-    struct { bool created; int child; } thread;
-    struct { const KitImage *image; bool loaded; } image;
-    struct { int status, signo; } exit; /* signo != 0: killed by it */
-    struct { int child; bool vfork; } fork;
+    struct {
+      uint32_t n_insns;
+    } block;
+    struct {
+      const KitInsn *insn;
+    } insn; /* text not filled; use kit_disasm */
+    struct {
+      uint64_t from, to;
+      KitBranchKind kind;
+      bool taken;
+    } branch;
+    struct {
+      uint64_t addr;
+      uint32_t size;
+      bool is_write;
+      void *host; /* NULL if it will fault */
+      bool is_syscall;
+    } access;
+    struct {
+      uint64_t addr, len;
+      int prot, flags, fd;
+      uint64_t offset;
+      const char *path;
+    } map;
+    struct {
+      int nr;
+      const char *name; /* "" unknown */
+      uint64_t args[6];
+      int64_t result;
+      bool replaced;
+      bool restarted;
+    } syscall;
+    struct {
+      int signo, code;
+      uint64_t addr;
+      int sender;
+      const char *action;  /* "handler" "ignore" "default" "kill" */
+      const void *siginfo; /* 128 bytes */
+    } signal;
+    struct {
+      uint64_t addr;
+      bool is_write, is_exec;
+      int signo;
+      const char *what;
+    } fault;
+    struct {
+      bool created;
+      int child;
+    } thread;
+    struct {
+      const KitImage *image;
+      bool loaded;
+    } image;
+    struct {
+      int status, signo;
+    } exit; /* signo != 0: killed by it */
+    struct {
+      int child;
+      bool vfork;
+    } fork;
   };
 } KitEvent;
 
 typedef enum KitVerdict {
   KIT_CONTINUE = 0,
-  KIT_STOP = 1,    /* kit_run returns after the instruction (before it, for KIT_EV_EXEC, KIT_EV_FAULT, KIT_EV_SIGNAL and KIT_EV_BLOCK) */
-  KIT_DENY = 2,    /* LOAD STORE ACCESS: the access becomes a guest fault (SIGSEGV); SYSCALL: not made, ev->syscall.result is the result */
-  KIT_REPLACE = 4, /* SYSCALL: like DENY; SYSRET: ev->syscall.result replaces the result; SIGNAL: not delivered */
+  KIT_STOP = 1, /* kit_run returns after the instruction (before it, for KIT_EV_EXEC, KIT_EV_FAULT,
+                   KIT_EV_SIGNAL and KIT_EV_BLOCK) */
+  KIT_DENY = 2, /* LOAD STORE ACCESS: the access becomes a guest fault (SIGSEGV); SYSCALL: not made,
+                   ev->syscall.result is the result */
+  KIT_REPLACE = 4, /* SYSCALL: like DENY; SYSRET: ev->syscall.result replaces the result; SIGNAL:
+                      not delivered */
 } KitVerdict;
 
 /* Evaluated in translated code where the event is; a zero-initialised filter matches everything. */
 typedef struct KitFilter {
-  uint64_t pc, pc_len;     /* instruction address in [pc, pc+pc_len); pc_len 0: any */
-  uint64_t addr, addr_len; /* access overlaps [addr, addr+addr_len); map events too; 0: any */
-  uint64_t from, from_len; /* branches: source range (same as pc) */
-  uint64_t to, to_len;     /* branches: target in [to, to+to_len); calls: the callee */
+  uint64_t pc, pc_len;         /* instruction address in [pc, pc+pc_len); pc_len 0: any */
+  uint64_t addr, addr_len;     /* access overlaps [addr, addr+addr_len); map events too; 0: any */
+  uint64_t from, from_len;     /* branches: source range (same as pc) */
+  uint64_t to, to_len;         /* branches: target in [to, to+to_len); calls: the callee */
   uint32_t size_min, size_max; /* access size in bytes; 0: any */
-  int tid;                 /* 0: any */
-  uint64_t every;          /* every n-th match only; 0 and 1: all */
-  int syscall_nr;          /* SYSCALL, SYSRET: -1 and has_syscall=false: any */
+  int tid;                     /* 0: any */
+  uint64_t every;              /* every n-th match only; 0 and 1: all */
+  int syscall_nr;              /* SYSCALL, SYSRET: -1 and has_syscall=false: any */
   bool has_syscall;
-  int signo;               /* SIGNAL: 0 any */
+  int signo; /* SIGNAL: 0 any */
 } KitFilter;
 
-/* fn may change ev->syscall.result (see KIT_REPLACE) and registers and memory through the accessors. */
+/* fn may change ev->syscall.result (see KIT_REPLACE) and registers and memory through the
+ * accessors. */
 typedef KitVerdict (*KitHookFn)(void *user, KitEmu *emu, KitEvent *ev);
 
 typedef struct KitHookSpec {
@@ -321,37 +409,51 @@ KIT_API KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **o
 KIT_API void kit_hook_close(KitHook **hook);
 KIT_API uint64_t kit_hook_hits(const KitHook *hook);
 
-/* The same vocabulary as one table: a NULL member is not observed. Tools in C use this; it is hooks without filters. */
+/* The same vocabulary as one table: a NULL member is not observed. Tools in C use this; it is hooks
+ * without filters. */
 typedef struct KitEmuToolHooks {
   const char *name;
   bool requires_dispatch; /* turns chaining off while attached */
-  KitHookFn on_exec, on_block_entry, on_insn_retire, on_branch, on_mem_access, on_map, on_unmap, on_protect;
-  KitHookFn on_syscall_entry, on_syscall_exit, on_signal, on_fault, on_thread, on_image, on_exit, on_fork;
+  KitHookFn on_exec, on_block_entry, on_insn_retire, on_branch, on_mem_access, on_map, on_unmap,
+      on_protect;
+  KitHookFn on_syscall_entry, on_syscall_exit, on_signal, on_fault, on_thread, on_image, on_exit,
+      on_fork;
 } KitEmuToolHooks;
 typedef struct KitTool KitTool;
-KIT_API KitStatus kit_tool_add(KitEmu *emu, const KitEmuToolHooks *hooks, void *user, KitTool **out);
+KIT_API KitStatus kit_tool_add(KitEmu *emu, const KitEmuToolHooks *hooks, void *user,
+                               KitTool **out);
 KIT_API void kit_tool_close(KitTool **tool);
 
-/* Function interception by address. enter runs before the function's first instruction; leave when it returns to
- * its caller (also through tail calls), with the return value in the ABI's register. */
+/* Function interception by address. enter runs before the function's first instruction; leave when
+ * it returns to its caller (also through tail calls), with the return value in the ABI's register.
+ */
 typedef struct KitWrapSpec {
   uint64_t address;
   KitHookFn enter; /* ev: KIT_EV_EXEC at the entry */
   KitHookFn leave; /* ev: KIT_EV_EXEC at the return address */
-  bool replace;    /* enter stands in for the function: after it returns, the guest returns to the caller at once */
+  bool replace;    /* enter stands in for the function: after it returns, the guest returns to the
+                      caller at once */
   void *user;
 } KitWrapSpec;
 KIT_API KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out);
 
-/* ---- fast paths: declared before, read after -------------------------------------------------------------- */
+/* ---- fast paths: declared before, read after
+ * -------------------------------------------------------------- */
 
-typedef enum KitCountBy { KIT_BY_NONE, KIT_BY_INSN, KIT_BY_BLOCK, KIT_BY_EDGE, KIT_BY_THREAD } KitCountBy;
+typedef enum KitCountBy {
+  KIT_BY_NONE,
+  KIT_BY_INSN,
+  KIT_BY_BLOCK,
+  KIT_BY_EDGE,
+  KIT_BY_THREAD
+} KitCountBy;
 typedef struct KitCountSpec {
   KitEventKind event; /* INSN BLOCK BRANCH CALL RET JUMP COND LOAD STORE ACCESS SYSCALL */
   KitCountBy by;
-  KitFilter filter;   /* pc and tid ranges */
+  KitFilter filter; /* pc and tid ranges */
 } KitCountSpec;
-/* One row: `key` is the instruction's pc (INSN), the block's (BLOCK) or the branch's (EDGE; `to` the target). Ascending keys. */
+/* One row: `key` is the instruction's pc (INSN), the block's (BLOCK) or the branch's (EDGE; `to`
+ * the target). Ascending keys. */
 typedef struct KitCountRow {
   uint64_t key, to, count;
   KitBranchKind kind; /* EDGE */
@@ -359,46 +461,65 @@ typedef struct KitCountRow {
 } KitCountRow;
 KIT_API KitStatus kit_count(KitEmu *emu, const KitCountSpec *spec, KitCounter **out);
 KIT_API uint64_t kit_counter_total(KitCounter *c);
-KIT_API void kit_counter_rows(KitCounter *c, void (*fn)(void *ctx, const KitCountRow *row), void *ctx);
+KIT_API void kit_counter_rows(KitCounter *c, void (*fn)(void *ctx, const KitCountRow *row),
+                              void *ctx);
 KIT_API void kit_counter_zero(KitCounter *c);
 KIT_API void kit_counter_close(KitCounter **c);
 
-/* Call graph: shadow call stacks and an exact calling-context tree, costs in retired instructions. */
+/* Call graph: shadow call stacks and an exact calling-context tree, costs in retired instructions.
+ */
 typedef struct KitGraphNode {
-  uint32_t id, parent;     /* parent of a root: UINT32_MAX */
-  uint64_t function;       /* entry address of the callee */
-  uint64_t call_pc;        /* call (or tail jump) instruction in the parent; 0 for roots */
+  uint32_t id, parent; /* parent of a root: UINT32_MAX */
+  uint64_t function;   /* entry address of the callee */
+  uint64_t call_pc;    /* call (or tail jump) instruction in the parent; 0 for roots */
   uint64_t calls, self;
-  uint64_t inclusive;      /* self and all below; nested activations of this node are counted once */
-  uint64_t function_inclusive; /* of the function, in all contexts: nested activations counted once */
-  uint32_t fold;           /* a recursive call that goes on in that node up the path; UINT32_MAX: an ordinary node */
-  int tid;                 /* of the root */
-  bool is_signal;          /* entered by a signal */
+  uint64_t inclusive; /* self and all below; nested activations of this node are counted once */
+  uint64_t
+      function_inclusive; /* of the function, in all contexts: nested activations counted once */
+  uint32_t fold;  /* a recursive call that goes on in that node up the path; UINT32_MAX: an ordinary
+                     node */
+  int tid;        /* of the root */
+  bool is_signal; /* entered by a signal */
 } KitGraphNode;
 typedef struct KitGraphSpec {
   bool by_thread;          /* keep threads apart; else merged */
   uint32_t fold_recursion; /* keep at most this many levels of one recursive chain; 0: default */
 } KitGraphSpec;
 KIT_API KitStatus kit_callgraph(KitEmu *emu, const KitGraphSpec *spec, KitGraph **out);
-KIT_API void kit_graph_nodes(KitGraph *g, void (*fn)(void *ctx, const KitGraphNode *node), void *ctx); /* parents first */
+KIT_API void kit_graph_nodes(KitGraph *g, void (*fn)(void *ctx, const KitGraphNode *node),
+                             void *ctx); /* parents first */
 KIT_API void kit_graph_zero(KitGraph *g);
-KIT_API size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *functions, size_t max); /* innermost first */
+KIT_API size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *functions,
+                               size_t max); /* innermost first */
 KIT_API void kit_graph_close(KitGraph **g);
 
 /* Event rings: batches of fixed records. */
-typedef enum KitField { KIT_F_PC, KIT_F_ADDR, KIT_F_SIZE, KIT_F_WRITE, KIT_F_TID, KIT_F_TO, KIT_F_KIND, KIT_F_TAKEN, KIT_F_VALUE, KIT_F_FIELDS } KitField;
+typedef enum KitField {
+  KIT_F_PC,
+  KIT_F_ADDR,
+  KIT_F_SIZE,
+  KIT_F_WRITE,
+  KIT_F_TID,
+  KIT_F_TO,
+  KIT_F_KIND,
+  KIT_F_TAKEN,
+  KIT_F_VALUE,
+  KIT_F_FIELDS
+} KitField;
 KIT_API const char *kit_field_name(KitField f);
 typedef struct KitTraceSpec {
   KitEventKind event; /* INSN BLOCK BRANCH CALL RET JUMP COND LOAD STORE ACCESS */
   KitFilter filter;
   uint8_t fields[KIT_F_FIELDS];
   uint32_t n_fields;
-  uint32_t capacity;  /* records; 0: default. When full, `flush` runs, else the oldest half is dropped and counted */
+  uint32_t capacity; /* records; 0: default. When full, `flush` runs, else the oldest half is
+                        dropped and counted */
   void (*flush)(void *user, KitRing *ring);
   void *user;
 } KitTraceSpec;
 KIT_API KitStatus kit_trace(KitEmu *emu, const KitTraceSpec *spec, KitRing **out);
-/* The records at hand: n rows of n_fields words each, oldest first; valid until the guest runs or kit_ring_clear. */
+/* The records at hand: n rows of n_fields words each, oldest first; valid until the guest runs or
+ * kit_ring_clear. */
 KIT_API const uint64_t *kit_ring_records(KitRing *r, size_t *n);
 KIT_API void kit_ring_clear(KitRing *r);
 KIT_API uint64_t kit_ring_dropped(const KitRing *r);
@@ -411,20 +532,26 @@ typedef struct KitPlaneSpec {
 } KitPlaneSpec;
 KIT_API KitStatus kit_plane(KitEmu *emu, const KitPlaneSpec *spec, KitPlane **out);
 KIT_API KitStatus kit_plane_fill(KitPlane *p, uint64_t va, uint64_t len, uint8_t value);
-KIT_API KitStatus kit_plane_get(KitPlane *p, uint64_t va, uint8_t *values, size_t n); /* one value a byte */
+KIT_API KitStatus kit_plane_get(KitPlane *p, uint64_t va, uint8_t *values,
+                                size_t n); /* one value a byte */
 KIT_API KitStatus kit_plane_set(KitPlane *p, uint64_t va, const uint8_t *values, size_t n);
-KIT_API bool kit_plane_find(KitPlane *p, uint64_t va, uint64_t len, uint64_t *where, uint8_t *value); /* first non-zero */
-/* Calls fn (NULL: stop) at accesses that touch a byte whose value is non-zero. which: LOAD STORE ACCESS. */
-KIT_API KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *user, KitHook **out);
+KIT_API bool kit_plane_find(KitPlane *p, uint64_t va, uint64_t len, uint64_t *where,
+                            uint8_t *value); /* first non-zero */
+/* Calls fn (NULL: stop) at accesses that touch a byte whose value is non-zero. which: LOAD STORE
+ * ACCESS. */
+KIT_API KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *user,
+                                  KitHook **out);
 KIT_API void kit_plane_close(KitPlane **p);
 
-/* ---- system calls: what syscall.def says ------------------------------------------------------------------ */
+/* ---- system calls: what syscall.def says
+ * ------------------------------------------------------------------ */
 
 typedef struct KitArgInfo {
   const char *name;
-  const char *kind;  /* "int" "uint" "hex" "fd" "path" "flags" "enum" "buf_in" "buf_out" "struct_in" "struct_out" ... (doc/syscalls) */
-  const char *set;   /* flag set, enum or struct name, or NULL */
-  int len_arg;       /* argument that holds this buffer's length, -1: none, -2: the result */
+  const char *kind; /* "int" "uint" "hex" "fd" "path" "flags" "enum" "buf_in" "buf_out" "struct_in"
+                       "struct_out" ... (doc/syscalls) */
+  const char *set;  /* flag set, enum or struct name, or NULL */
+  int len_arg;      /* argument that holds this buffer's length, -1: none, -2: the result */
 } KitArgInfo;
 typedef struct KitSyscallInfo {
   const char *name;
@@ -440,22 +567,27 @@ typedef struct KitFlag {
   const char *name;
   uint64_t value, mask; /* set when (x & mask) == value */
 } KitFlag;
-KIT_API const KitFlag *kit_flag_set(const KitEmu *emu, const char *set, size_t *n, bool *is_enum); /* NULL unknown */
+KIT_API const KitFlag *kit_flag_set(const KitEmu *emu, const char *set, size_t *n,
+                                    bool *is_enum); /* NULL unknown */
 typedef struct KitStructField {
   const char *name;
   uint32_t offset, size, count;
   const char *kind, *set; /* as KitArgInfo */
 } KitStructField;
-KIT_API const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, size_t *n, size_t *size); /* guest layout */
-KIT_API const char *kit_errno_name(int err);  /* "ENOENT" */
-KIT_API const char *kit_errno_text(int err);  /* "No such file or directory" */
-KIT_API const char *kit_signal_name(int signo); /* "SIGCHLD" */
+KIT_API const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, size_t *n,
+                                                size_t *size); /* guest layout */
+KIT_API const char *kit_errno_name(int err);                   /* "ENOENT" */
+KIT_API const char *kit_errno_text(int err);                   /* "No such file or directory" */
+KIT_API const char *kit_signal_name(int signo);                /* "SIGCHLD" */
 
-/* ---- services for tools ------------------------------------------------------------------------------------- */
+/* ---- services for tools
+ * ------------------------------------------------------------------------------------- */
 
-/* Moves a host descriptor high, close-on-exec, and shields it from the guest. Returns the new number or -1. */
+/* Moves a host descriptor high, close-on-exec, and shields it from the guest. Returns the new
+ * number or -1. */
 KIT_API int kit_shield_fd(KitEmu *emu, int fd);
-/* The path as the host sees it, sysroot applied, for a path that the guest names. false: too long. */
+/* The path as the host sees it, sysroot applied, for a path that the guest names. false: too long.
+ */
 KIT_API bool kit_host_path(KitEmu *emu, const char *guest_path, char *out, size_t size);
 
 #ifdef __cplusplus
