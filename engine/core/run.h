@@ -4,8 +4,7 @@
 
 #include "core/core.h"
 
-#define CORE_QUANTUM 100000 /* instructions a thread runs before another ready one gets its turn   \
-                             */
+#define CORE_QUANTUM 100000 /* instructions of one turn, if another thread is ready */
 
 void core_sched_enter(CoreThread *t, bool first);         /* waits for the baton */
 void core_sched_leave(CoreThread *t, CoreThreadState to); /* gives it up */
