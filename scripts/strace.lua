@@ -4,6 +4,8 @@
 local kit = require "kit"
 local options = require "kit.options"
 local decoder = require "kit.decode"
+local calls = require "kit.calls"
+local siginfo = require "kit.siginfo"
 
 local opt = options.parse({...}, {
   usage = "strace [options] -- PROGRAM [args]",
@@ -89,26 +91,72 @@ local function prefix(tid, now)
   return id .. stamp(now or (opt.t or opt.tt or opt.ttt or opt.r) and kit.clock() or 0)
 end
 
-local unfinished -- the call whose line is begun on the terminal, by thread
+-- A call's line is begun at its entry and ended at its exit; if another thread's line comes between, it is cut in two, "<unfinished
+-- ...>" and "<... resumed>". Processes that were forked write to the same file and know nothing of each other's lines, so where there
+-- are several, a line is held until it is whole.
+local pending = {} -- the call that each thread is in
+local open_line    -- the one whose line is begun
+local here, family = root, false -- family: there are other processes
 
-local function interrupt_line()
-  if unfinished then
+-- In a forked child: what its parent had begun is not its own.
+local function enter_process()
+  if emu.pid ~= here then
+    here, family, open_line = emu.pid, true, nil
+    pending = {}
+  end
+end
+
+local function cut_lines()
+  if open_line then
     out:write(" <unfinished ...>\n")
-    unfinished.resumed = true
-    unfinished = nil
+    open_line.cut = true
+    open_line = nil
+  end
+  for _, call in pairs(pending) do
+    if call.held then
+      out:write(call.held, " <unfinished ...>\n")
+      call.held, call.cut = nil, true
+    end
   end
 end
 
 local function line(tid, text)
   if opt.c then return end
-  interrupt_line()
+  cut_lines()
   out:write(prefix(tid), text, "\n")
+  out:flush()
+end
+
+local function begin_line(call, hold)
+  local head = prefix(call.tid) .. call.text
+  call.column = #head
+  if hold or family then
+    call.held = head
+    return
+  end
+  cut_lines()
+  out:write(head)
+  out:flush()
+  open_line = call
+end
+
+local function end_line(call, text, tail)
+  local head = call.held
+  call.held = nil
+  if open_line == call then
+    open_line = nil
+  elseif not head or call.cut then
+    cut_lines()
+    head = prefix(call.tid) .. (call.cut and ("<... %s resumed>"):format(call.info.name) or call.text)
+  end
+  text = text .. ")"
+  out:write(head or "", text, (" "):rep(39 - (head and #head or call.column) - #text), " = ", tail, "\n")
   out:flush()
 end
 
 -- ---- calls ------------------------------------------------------------------------------------------------------
 
-local pending, stats, paths = {}, {}, {}
+local stats, paths = {}, {}
 if opt.y then decode.fd_text = function(fd) return paths[fd] and ("%d<%s>"):format(fd, paths[fd]) or ("%d"):format(fd) end end
 
 local infos = {}
@@ -135,75 +183,60 @@ local function names_path(call)
   return false
 end
 
--- Some calls have an order or arguments of their own.
-local special = {}
-function special.clone(call)
-  local a = call.args
-  local flags, signal = a[1] & ~255, a[1] & 255
-  local text = decode:flags("clone", flags)
-  if flags == 0 then text = signal == 0 and "0" or kit.signal_name(signal)
-  elseif signal ~= 0 then text = text .. "|" .. kit.signal_name(signal) end
-  local more = {("child_stack=%s"):format(decoder.address(a[2])), "flags=" .. text}
-  if flags & 0x100000 ~= 0 then more[#more + 1] = ("parent_tid=%s"):format(decoder.address(a[3])) end
-  if flags & 0x80000 ~= 0 then more[#more + 1] = ("tls=%#x"):format(a[4]) end
-  if flags & 0x1200000 ~= 0 then more[#more + 1] = ("child_tidptr=%s"):format(decoder.address(a[5])) end
-  return table.concat(more, ", ")
+-- Argument i, or nil where the list ends before it.
+local function argument(call, i, result)
+  local own = calls.arg[call.info.name] and calls.arg[call.info.name][i]
+  if own then return own.fn(decode, call.args[i], call.args, result, call.before) end
+  return decode:arg(call.info, i, call.args, result)
 end
-function special.futex(call)
-  local a, shown = call.args, nil
-  local op = a[2] & 0xffffffff
-  local command = op & 0x7f
-  if command == 0 or command == 9 then
-    shown = {("%#x"):format(a[1]), decode:flags("futex", op), ("%d"):format(a[3] & 0xffffffff), decode:struct("timespec", a[4])}
-    if command == 9 then
-      shown[5] = "NULL"
-      shown[6] = a[6] & 0xffffffff == 0xffffffff and "FUTEX_BITSET_MATCH_ANY" or ("%#x"):format(a[6])
-    end
-  elseif command == 1 then
-    shown = {("%#x"):format(a[1]), decode:flags("futex", op), ("%d"):format(a[3] & 0xffffffff)}
-  end
-  return shown and table.concat(shown, ", ")
+
+local function is_late(call, i)
+  local own = calls.arg[call.info.name] and calls.arg[call.info.name][i]
+  if own then return own.late end
+  return decoder.late[call.info.args[i].kind]
 end
--- The third argument matters only where a file may be made.
-function special.openat(call)
-  local n = call.args[3] & 0x40 ~= 0 and 4 or 3
-  local shown = {}
-  for i = 1, n do shown[i] = decode:arg(call.info, i, call.args) end
-  return table.concat(shown, ", ")
-end
-function special.fcntl(call)
-  local cmd = call.args[2]
-  local text = decode:arg(call.info, 1, call.args) .. ", " .. decode:flags("fcntl", cmd)
-  if cmd == 1 or cmd == 3 then return text end
-  if cmd == 2 then return text .. ", " .. (call.args[3] & 1 == 1 and "FD_CLOEXEC" or "0") end
-  if cmd == 4 then return text .. ", " .. decode:flags("open", call.args[3]) end
-  return text .. ", " .. ((cmd == 0 or cmd == 1030) and tostring(call.args[3]) or ("%#x"):format(call.args[3]))
-end
-function special.brk(call) return decoder.address(call.args[1]) end
-function special.exit(call) return tostring(call.args[1] & 0xffffffff) end
-special.exit_group = special.exit
 
 -- Arguments up to the first that only the end of the call knows.
 local function entry_text(call)
-  local own = special[call.info.name]
-  local text = own and own(call)
+  local whole, before = calls.whole[call.info.name], calls.before[call.info.name]
+  call.before = before and before(decode, call.args)
+  local text = whole and whole(decode, call.args)
   if text then
     call.next = #call.info.args + 1
     return text
   end
   local shown = {}
-  for i, a in ipairs(call.info.args) do
-    if decoder.late[a.kind] then break end
-    shown[i] = decode:arg(call.info, i, call.args)
+  call.next = 1
+  while call.next <= #call.info.args and not is_late(call, call.next) do
+    local one = argument(call, call.next)
+    if not one then
+      call.next = #call.info.args + 1
+      break
+    end
+    shown[#shown + 1] = one
+    call.next = call.next + 1
   end
-  call.next = #shown + 1
+  call.comma = #shown > 0 and call.next <= #call.info.args and ", " or ""
   return table.concat(shown, ", ")
 end
 
 local function exit_text(call, result)
   local shown = {}
-  for i = call.next, #call.info.args do shown[#shown + 1] = decode:arg(call.info, i, call.args, result) end
-  return (call.next > 1 and #shown > 0 and ", " or "") .. table.concat(shown, ", ")
+  for i = call.next, #call.info.args do
+    shown[#shown + 1] = argument(call, i, result)
+    if not shown[i - call.next + 1] then break end
+  end
+  return (#shown > 0 and call.comma or "") .. table.concat(shown, ", ")
+end
+
+local EINTR, ERESTARTSYS = 4, 512
+local function result_text(call, result)
+  local name = call.info.name
+  if result == -ERESTARTSYS or result == -EINTR and calls.interrupted[name] then
+    return "? " .. (calls.interrupted[name] or calls.interrupted.read)
+  end
+  local own = result >= 0 and calls.result[name]
+  return own and own(decode, result, call.args) or decode:result(call.info, result)
 end
 
 local function traced(ev)
@@ -211,29 +244,28 @@ local function traced(ev)
 end
 
 local no_return = {exit = true, exit_group = true}
+local forks = {clone = true, clone3 = true, fork = true, vfork = true}
 
 emu:on("syscall", function(ev)
+  enter_process()
   if not traced(ev) then return end
   local info = info_of(ev.nr)
   if not info.wanted then return end
-  local call = {info = info, args = ev.args, tid = ev.tid, pid = emu.pid, start = (opt.T or opt.c or opt.C) and kit.clock() or 0}
+  local call = {info = info, args = ev.args, tid = ev.tid, start = (opt.T or opt.c or opt.C) and kit.clock() or 0}
   pending[ev.tid] = call
   if opt.c or not names_path(call) then
     call.hidden = true
     return
   end
   call.text = ("%s(%s"):format(info.name, entry_text(call))
-  if info.name == "execve" or want_status then return end -- shown when it is known whether it succeeds
-  interrupt_line()
-  out:write(prefix(ev.tid), call.text)
+  if want_status then return end -- shown when it is known whether it succeeds
   if no_return[info.name] then
-    out:write(")", (" "):rep(39 - #call.text - 1), " = ?\n")
-    call.hidden = true
+    call.column = 0
+    end_line(call, "", "?")
+    pending[ev.tid] = nil
   else
-    call.begun = true
-    unfinished = call
+    begin_line(call, forks[info.name] or info.name == "execve")
   end
-  out:flush()
 end)
 
 local function count(call, result)
@@ -255,74 +287,42 @@ local function track_paths(call, result)
 end
 
 emu:on("sysret", function(ev)
+  enter_process()
   local call = pending[ev.tid]
   pending[ev.tid] = nil
-  if not call or call.pid ~= emu.pid then return end -- the child's side of a fork
+  if not call then return end -- the child's side of a fork
   local result = ev.result
   if opt.c or opt.C then count(call, result) end
   if not call.hidden then
     local failed = result < 0 and result > -4096
-    local show = not want_status or (want_status == "failed") == failed
-    local text = exit_text(call, result) .. ")"
-    local head = call.text
-    if call.begun then
-      if unfinished == call then
-        unfinished = nil
-      else
-        head = ("<... %s resumed>"):format(call.info.name)
-        interrupt_line()
-        out:write(prefix(ev.tid), head)
-      end
-    elseif show then
-      interrupt_line()
-      out:write(prefix(ev.tid), head)
-    end
-    if show then
+    if not want_status or (want_status == "failed") == failed then
       local took = opt.T and (" <%.6f>"):format(kit.clock() - call.start) or ""
-      out:write(text, (" "):rep(39 - #head - #text), " = ", decode:result(call.info, result), took, "\n")
+      end_line(call, exit_text(call, result), result_text(call, result) .. took)
     end
-    out:flush()
   end
   track_paths(call, result)
 end)
 
 -- ---- signals, children, the end ------------------------------------------------------------------------------------
 
-local codes = {SIGCHLD = {"CLD_EXITED", "CLD_KILLED", "CLD_DUMPED", "CLD_TRAPPED", "CLD_STOPPED", "CLD_CONTINUED"},
-  SIGSEGV = {"SEGV_MAPERR", "SEGV_ACCERR"}, SIGBUS = {"BUS_ADRALN", "BUS_ADRERR", "BUS_OBJERR"},
-  SIGILL = {"ILL_ILLOPC", "ILL_ILLOPN"}, SIGTRAP = {"TRAP_BRKPT", "TRAP_TRACE"}}
-local sent = {[0] = "SI_USER", [-1] = "SI_QUEUE", [-2] = "SI_TIMER", [-6] = "SI_TKILL", [128] = "SI_KERNEL"}
-
-local function siginfo(ev)
-  local code = sent[ev.code] or codes[ev.name] and codes[ev.name][ev.code] or tostring(ev.code)
-  local text = ("{si_signo=%s, si_code=%s"):format(ev.name, code)
-  local info = ev.siginfo
-  if ev.code > 0 and ev.code ~= 128 and ev.name ~= "SIGCHLD" then return ("%s, si_addr=%s}"):format(text, decoder.address(ev.addr)) end
-  if ev.code == 128 or ev.code == -2 or not info then return text .. "}" end
-  local pid, uid, status, utime, stime = string.unpack("<i4I4i4i4i8", info, 17)
-  text = ("%s, si_pid=%d, si_uid=%d"):format(text, pid, uid)
-  if ev.name ~= "SIGCHLD" then return text .. "}" end
-  local shown = ev.code == 1 and tostring(status) or kit.signal_name(status)
-  return ("%s, si_status=%s, si_utime=%d, si_stime=%d}"):format(text, shown, utime, stime)
-end
-
 emu:on("signal", function(ev)
+  enter_process()
   if not traced(ev) or not want_signal((ev.name:gsub("^SIG", ""))) then return end
-  line(ev.tid, ("--- %s %s ---"):format(ev.name, siginfo(ev)))
+  line(ev.tid, ("--- %s %s ---"):format(ev.name, siginfo.text(ev.siginfo)))
 end)
 
 emu:on("fork", function(ev)
-  several = true
+  several, family = true, true
   if opt.f and not opt.o and not opt.c then
-    interrupt_line()
     out:write(("strace: Process %d attached\n"):format(ev.child))
     out:flush()
   end
 end)
 
 emu:on("thread", function(ev)
+  enter_process()
   if ev.created and ev.child ~= root then several = true
-  elseif not ev.created and opt.f and ev.child ~= root then line(ev.child, "+++ exited with 0 +++") end
+  elseif not ev.created and opt.f and ev.child ~= here then line(ev.child, "+++ exited with 0 +++") end
 end)
 
 local function summary()
@@ -349,7 +349,9 @@ local function summary()
 end
 
 emu:on("exit", function(ev)
+  enter_process()
   if not opt.f and emu.pid ~= root then return end
+  cut_lines()
   if ev.signo > 0 then line(ev.tid, ("+++ killed by %s +++"):format(kit.signal_name(ev.signo)))
   else line(ev.tid, ("+++ exited with %d +++"):format(ev.status)) end
   if (opt.c or opt.C) and emu.pid == root then summary() end

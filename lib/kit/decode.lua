@@ -5,9 +5,11 @@
 --   decode:arg(info, i, args, result)   -> text of argument i; result is nil at entry
 --   decode:result(info, value)          -> "3", "-1 ENOENT (No such file or directory)", "0x7f..."
 local kit = require "kit"
+local siginfo = require "kit.siginfo"
 
 local M = {}
 M.__index = M
+for name, method in pairs(require "kit.sockets") do M[name] = method end
 
 function M.new(emu, options)
   return setmetatable({emu = emu, mem = emu.mem, strings = options.strings or 32, verbose = options.verbose,
@@ -30,6 +32,16 @@ function M.quote(s)
     else out[i] = ("\\%o"):format(b) end
   end
   return '"' .. table.concat(out) .. '"'
+end
+
+M.int32 = function(v) return (string.unpack("<i4", string.pack("<I4", v & 0xffffffff))) end
+
+function M.unsigned(v) return ("%u"):format(v) end
+
+-- As printf's %#03o: 0640, 022, 000.
+function M.octal(v)
+  local digits = v == 0 and "" or ("0%o"):format(v)
+  return ("0"):rep(3 - #digits) .. digits
 end
 
 local function address(v)
@@ -65,11 +77,17 @@ function M:set(name)
   return set
 end
 
+-- What an unknown value is called: SA_??? by the first name of its set.
+local function unknown(set, value)
+  local first = set.list[1] and set.list[1].name
+  return ("%#x"):format(value) .. (first and (" /* %s??? */"):format(first:match("^[^_]*_")) or "")
+end
+
 function M:flags(name, value)
   local set, out = self:set(name), {}
   if set.is_enum then
     for _, f in ipairs(set.list) do if f.value == value then return f.name end end
-    return ("%#x"):format(value)
+    return unknown(set, value & 0xffffffff)
   end
   local rest = value
   for _, f in ipairs(set.list) do
@@ -78,7 +96,8 @@ function M:flags(name, value)
       rest = rest & ~f.mask
     end
   end
-  if rest ~= 0 or #out == 0 then out[#out + 1] = rest == 0 and "0" or ("%#x"):format(rest) end
+  if #out == 0 then return rest == 0 and "0" or unknown(set, rest) end
+  if rest ~= 0 then out[#out + 1] = ("%#x"):format(rest) end
   return table.concat(out, "|")
 end
 
@@ -92,7 +111,7 @@ function M.mode(value)
   if value & 0x400 ~= 0 then bits[#bits + 1] = "S_ISGID" end
   if value & 0x200 ~= 0 then bits[#bits + 1] = "S_ISVTX" end
   if kind then table.insert(bits, 1, kind) end
-  bits[#bits + 1] = ("0%03o"):format(value & 0x1ff)
+  bits[#bits + 1] = M.octal(value & 0x1ff)
   return table.concat(bits, "|")
 end
 
@@ -106,21 +125,25 @@ function M.sigset(bits)
   return "[" .. table.concat(names, " ") .. "]"
 end
 
-local function makedev(dev)
-  return ("makedev(%#x, %#x)"):format(dev >> 8 & 0xfff, dev & 0xff | dev >> 12 & 0xfff00)
+function M.makedev(dev)
+  local function hex(v) return v == 0 and "0" or ("%#x"):format(v) end
+  return ("makedev(%s, %s)"):format(hex(dev >> 8 & 0xfff), hex(dev & 0xff | dev >> 12 & 0xfff00))
 end
 
 -- ---- structs ----------------------------------------------------------------------------------------------------
 
 -- Which fields strace shows without -v, for those it cuts short.
-local short = {stat = true, statx = true, statfs = false, rusage = false}
+local short = {stat = true, statx = true, rusage = false, utsname = false}
+
+-- How many fields of those cut short without a function of their own are shown.
+local short_fields = {rusage = 4, utsname = 2}
 
 local field = {}
 function field.int(_, v) return ("%d"):format(v) end
-function field.uint(_, v) return ("%u"):format(v):gsub("^%-.*", function() return ("%#x"):format(v) end) end
+function field.uint(_, v) return M.unsigned(v) end
 function field.hex(_, v) return address(v) end
 function field.mode(_, v) return M.mode(v) end
-function field.dev(_, v) return makedev(v) end
+function field.dev(_, v) return M.makedev(v) end
 function field.time(_, v) return ("%d /* %s */"):format(v, os.date("!%Y-%m-%dT%H:%M:%S+0000", v)) end
 function field.sig(_, v) return v == 0 and "0" or kit.signal_name(v) end
 function field.sigset(_, v) return M.sigset(v) end
@@ -129,7 +152,7 @@ function field.limit(_, v)
   return v ~= 0 and v % 1024 == 0 and ("%d*1024"):format(v // 1024) or ("%d"):format(v)
 end
 function field.handler(_, v) return v == 0 and "SIG_DFL" or v == 1 and "SIG_IGN" or ("0x%x"):format(v) end
-function field.flags(self, v, f) return self:flags(f.set, v) end
+function field.flags(self, v, f) return self:flags(f.set, v & 0xffffffff) end
 field.enum = field.flags
 
 function M:struct_of(name)
@@ -158,8 +181,45 @@ local function stat_text(self, s, bytes)
     local mask = self:flags("statx", get("stx_mask"))
     return ("{stx_mask=%s, stx_attributes=0, %s, stx_size=%d, ...}"):format(mask, text, get("stx_size"))
   end
-  if kind == "S_IFCHR" or kind == "S_IFBLK" then return ("{%s, st_rdev=%s, ...}"):format(text, makedev(get("st_rdev"))) end
+  if kind == "S_IFCHR" or kind == "S_IFBLK" then return ("{%s, st_rdev=%s, ...}"):format(text, M.makedev(get("st_rdev"))) end
   return ("{%s, st_size=%d, ...}"):format(text, get("st_size"))
+end
+
+function field.fsid(_, v)
+  local function hex(x) return x == 0 and "0" or ("%#x"):format(x) end
+  return ("{val=[%s, %s]}"):format(hex(v & 0xffffffff), hex(v >> 32))
+end
+function field.sigval(_, v) return ("{sival_int=%d, sival_ptr=%s}"):format(M.int32(v), address(v)) end
+function field.epolldata(_, v) return ("{u32=%u, u64=%s}"):format(v & 0xffffffff, M.unsigned(v)) end
+
+local signed = {int = true, limit = true, time = true}
+
+-- One field of a struct: its number, several of them, or text.
+local function field_text(self, f, bytes)
+  if f.kind == "str" then return M.quote(bytes:sub(f.offset + 1, f.offset + f.size):match("^[^\0]*")) end
+  local decode, out = field[f.kind] or field.int, {}
+  for i = 0, f.count - 1 do
+    local one = {size = f.size, offset = f.offset + i * f.size, set = f.set}
+    out[#out + 1] = decode(self, M.field_value(bytes, one, signed[f.kind]), f)
+  end
+  return f.count == 1 and out[1] or "[" .. table.concat(out, ", ") .. "]"
+end
+
+-- "it_value.tv_sec" is a field of a struct within: {it_value={tv_sec=1, tv_nsec=0}}.
+local function fields_text(self, s, bytes, last)
+  local out, inside = {}, nil
+  for i = 1, last do
+    local f = s.fields[i]
+    local outer, name = f.name:match("^([^.]*)%.(.*)$")
+    local text = (name or f.name) .. "=" .. field_text(self, f, bytes)
+    if outer and outer == inside then
+      out[#out] = out[#out]:sub(1, -2) .. ", " .. text .. "}"
+    else
+      out[#out + 1] = outer and ("%s={%s}"):format(outer, text) or text
+    end
+    inside = outer
+  end
+  return table.concat(out, ", ")
 end
 
 function M:struct(name, va)
@@ -168,19 +228,15 @@ function M:struct(name, va)
   local bytes = self.mem:read(va, s.size)
   if not bytes then return address(va) end
   if name == "u32" then return ("[%u]"):format((string.unpack("<I4", bytes))) end
-  if name == "timespec2" then
-    local a, b, c, d = string.unpack("<i8i8i8i8", bytes)
-    return ("[{tv_sec=%d, tv_nsec=%d}, {tv_sec=%d, tv_nsec=%d}]"):format(a, b, c, d)
-  end
-  if short[name] and not self.verbose then return stat_text(self, s, bytes) end
-  local out = {}
-  for _, f in ipairs(s.fields) do
-    local text
-    if f.kind == "str" then text = M.quote(bytes:sub(f.offset + 1, f.offset + f.size):match("^[^\0]*"))
-    else text = (field[f.kind] or field.int)(self, M.field_value(bytes, f, f.kind == "int" or f.kind == "limit" or f.kind == "time"), f) end
-    out[#out + 1] = f.name .. "=" .. text
-  end
-  return "{" .. table.concat(out, ", ") .. (short[name] == false and not self.verbose and ", ..." or "") .. "}"
+  local cut = not self.verbose and short[name]
+  if cut then return stat_text(self, s, bytes) end
+  if cut == false then return "{" .. fields_text(self, s, bytes, short_fields[name]) .. ", ...}" end
+  return "{" .. fields_text(self, s, bytes, #s.fields) .. "}"
+end
+
+function M:siginfo_at(va)
+  local bytes = self.mem:read(va, 128)
+  return bytes and siginfo.text(bytes) or address(va)
 end
 
 -- ---- arrays ------------------------------------------------------------------------------------------------------
@@ -216,26 +272,6 @@ local function count_strings(self, va)
   return n
 end
 
-local families = {[0] = "AF_UNSPEC", "AF_UNIX", "AF_INET", [10] = "AF_INET6", [16] = "AF_NETLINK"}
-
-function M:sockaddr(va, len)
-  if va == 0 then return "NULL" end
-  local bytes = len >= 2 and self.mem:read(va, math.min(len, 128))
-  if not bytes then return address(va) end
-  local family = string.unpack("<I2", bytes)
-  local name = families[family] or tostring(family)
-  if family == 2 and #bytes >= 8 then
-    local port = string.unpack(">I2", bytes, 3)
-    return ('{sa_family=AF_INET, sin_port=htons(%d), sin_addr=inet_addr("%d.%d.%d.%d")}'):format(port, bytes:byte(5, 8))
-  elseif family == 1 then
-    local path = bytes:sub(3)
-    if path:sub(1, 1) == "\0" then return ("{sa_family=AF_UNIX, sun_path=@%s}"):format(M.quote(path:sub(2))) end
-    path = path:match("^[^\0]*")
-    return path == "" and "{sa_family=AF_UNIX}" or ("{sa_family=AF_UNIX, sun_path=%s}"):format(M.quote(path))
-  end
-  return ("{sa_family=%s, sa_data=%s}"):format(name, M.quote(bytes:sub(3)))
-end
-
 function M:pollfds(va, n, result)
   local out = {}
   for i = 0, math.min(n, 64) - 1 do
@@ -258,15 +294,15 @@ end
 
 local zero_is_null = {addr = true, old = true, new = true, stack = true, uaddr2 = true, head = true, tidptr = true}
 
-local int32 = function(v) return (string.unpack("<i4", string.pack("<I4", v & 0xffffffff))) end
+local int32 = M.int32
 
 -- kind -> function(self, value, arg, args, result); `out` kinds are decoded at exit (M.late).
 local kinds = {}
 function kinds.int(_, v) return ("%d"):format(v >= -0x80000000 and v <= 0xffffffff and int32(v) or v) end
-function kinds.uint(_, v) return v < 0 and ("%u"):format(v & 0xffffffffffffffff) or ("%d"):format(v) end
+function kinds.uint(_, v) return M.unsigned(v) end
 function kinds.hex(_, v, arg) return v == 0 and (zero_is_null[arg.name] and "NULL" or "0") or ("%#x"):format(v) end
 function kinds.ptr(_, v) return address(v) end
-function kinds.mode(_, v) return ("0%03o"):format(v & 0xfff) end
+function kinds.mode(_, v) return M.octal(v & 0xfff) end
 function kinds.sig(_, v) return int32(v) == 0 and "0" or kit.signal_name(int32(v)) end
 function kinds.fd(self, v) return self.fd_text and self.fd_text(int32(v)) or ("%d"):format(int32(v)) end
 function kinds.dirfd(self, v) return int32(v) == -100 and "AT_FDCWD" or kinds.fd(self, v) end
@@ -299,14 +335,10 @@ function kinds.inout(self, v)
 end
 function kinds.iovi(self, v, arg, args) return self:iov(v, args[arg.len_arg + 1]) end
 function kinds.iovo(self, v, arg, args, result) return result < 0 and address(v) or self:iov(v, args[arg.len_arg + 1], result) end
-local function msghdr(self, v, limit)
-  local name, namelen, _, iov, n, control, controllen, flags = self.mem:unpack("<I8I4I4I8I8I8I8I4", v)
-  if not name then return address(v) end
-  return ("{msg_name=%s, msg_namelen=%d, msg_iov=%s, msg_iovlen=%d, msg_controllen=%d, msg_flags=%s}"):format(
-    self:sockaddr(name, namelen), namelen, self:iov(iov, n, limit), n, control ~= 0 and controllen or 0, self:flags("msg", flags))
-end
-function kinds.msghdri(self, v) return msghdr(self, v) end
-function kinds.msghdro(self, v, _, _, result) return result < 0 and address(v) or msghdr(self, v, result) end
+function kinds.msghdri(self, v) return self:msghdr(v) end
+function kinds.msghdro(self, v, _, _, result) return result < 0 and address(v) or self:msghdr(v, result) end
+function kinds.mmsghdri(self, v, _, _, result) return self:mmsghdr(v, math.max(result, 0)) end
+function kinds.mmsghdro(self, v, _, _, result) return result < 0 and address(v) or self:mmsghdr(v, result, true) end
 function kinds.sai(self, v, arg, args) return self:sockaddr(v, args[arg.len_arg + 1]) end
 function kinds.sao(self, v, arg, args, result)
   local len = args[arg.len_arg + 1]
@@ -318,18 +350,19 @@ function kinds.epollevents(self, v, _, _, result)
   local out = {}
   for i = 0, math.min(result, 32) - 1 do
     local events, _, data = self.mem:unpack("<I4I4I8", v + 16 * i)
-    out[#out + 1] = ("{events=%s, data=%#x}"):format(self:flags("epoll", events), data)
+    out[#out + 1] = ("{events=%s, data=%s}"):format(self:flags("epoll", events), field.epolldata(self, data))
   end
   return result < 0 and address(v) or "[" .. table.concat(out, ", ") .. "]"
 end
-function kinds.fdset(self, v, _, args)
-  if v == 0 then return "NULL" end
+function M:fdset(va, n)
+  if va == 0 then return "NULL" end
   local out = {}
-  for fd = 0, math.min(int32(args[1]), 1024) - 1 do
-    if (self.mem.u8[v + fd // 8] or 0) >> (fd % 8) & 1 == 1 then out[#out + 1] = fd end
+  for fd = 0, math.min(int32(n), 1024) - 1 do
+    if (self.mem.u8[va + fd // 8] or 0) >> (fd % 8) & 1 == 1 then out[#out + 1] = fd end
   end
   return "[" .. table.concat(out, " ") .. "]"
 end
+function kinds.fdset(self, v, _, args) return self:fdset(v, args[1]) end
 function kinds.fdpair(self, v, _, _, result)
   local a, b = self.mem:unpack("<i4i4", v)
   return result < 0 and address(v) or a and ("[%d, %d]"):format(a, b) or address(v)
@@ -351,7 +384,7 @@ end
 function kinds.ptrout(_, v) return address(v) end
 
 -- Kinds that are known only when the call has returned.
-M.late = {out = true, outp = true, outstr = true, sout = true, iovo = true, msghdro = true, sao = true, epollevents = true, fdpair = true,
+M.late = {mmsghdri = true, mmsghdro = true, out = true, outp = true, outstr = true, sout = true, iovo = true, msghdro = true, sao = true, epollevents = true, fdpair = true,
   sigsetout = true, waitstatus = true}
 
 function M:arg(info, i, args, result)
@@ -359,16 +392,13 @@ function M:arg(info, i, args, result)
   return (kinds[a.kind] or kinds.hex)(self, args[i], a, args, result)
 end
 
-local restarts = {[512] = "ERESTARTSYS (To be restarted if SA_RESTART is set)"}
-
 function M:result(info, v)
   if v < 0 and v > -4096 then
-    if restarts[-v] then return "? " .. restarts[-v] end
     local name, text = kit.errno_name(-v)
     return ("-1 %s (%s)"):format(name, text)
   end
   if info.ret == "hex" then return ("%#x"):format(v) end
-  if info.ret == "mode" then return ("0%03o"):format(v) end
+  if info.ret == "mode" then return M.octal(v) end
   if info.ret == "fd" and self.fd_text then return self.fd_text(v) end
   return ("%d"):format(v)
 end
