@@ -6,8 +6,14 @@ local options = require "kit.options"
 local decoder = require "kit.decode"
 local calls = require "kit.calls"
 local siginfo = require "kit.siginfo"
+local tally = require "kit.tally"
 
-local opt = options.parse({...}, {
+-- A program that a traced one executed comes back here with --continued=PID,FILE: the process where tracing began, and its output.
+local words = {...}
+local first, file = (words[1] or ""):match("^%-%-continued=(%d+),(.*)$")
+if first then table.remove(words, 1) end
+
+local opt = options.parse(words, {
   usage = "strace [options] -- PROGRAM [args]",
   about = "Traces system calls and signals of PROGRAM, in strace's text.",
   {"f", nil, "forked children and threads too, each line with its id"},
@@ -29,9 +35,37 @@ local opt = options.parse({...}, {
   {"T", nil, "time spent in each call"},
 })
 
+-- The output by a name that is still good when the guest has gone to another folder.
+local function lasting(name)
+  local path = name:sub(1, 1) ~= "/" and (os.getenv("PWD") or ".") .. "/" .. name or name
+  local there = io.open(path)
+  return there and there:close() and path or name
+end
+
+local out, root = io.stderr, math.tointeger(first)
+do
+  local message
+  if opt.o then out, message = io.open(first and file or opt.o, first and "a" or "w") end
+  if not out then options.fail("strace: cannot write the trace: %s", message) end
+  out:setvbuf("full", 65536)
+  local stat = assert(io.open("/proc/self/stat"))
+  root = root or stat:read("n")
+  stat:close()
+  -- strace goes on after an exec, whether --trace-children was given or not.
+  local again = kit.options.reexec
+  if kit.options.trace_children then again = table.move(again, 1, #again - #arg - 1, 1, {}) end
+  again[#again + 1] = arg[0]
+  again[#again + 1] = ("--continued=%d,%s"):format(root, first and file or opt.o and lasting(opt.o) or "")
+  table.move(words, 1, #words, #again + 1, again)
+  kit.options.reexec, kit.options.trace_children = again, true
+end
+
 local emu <close> = assert(kit.open(kit.command))
+if not opt.f and emu.pid ~= root then -- a child's exec: not asked for
+  emu:run()
+  return
+end
 local decode = decoder.new(emu, {strings = opt.s, verbose = opt.v})
-local root = emu.pid -- the process that was started; forked children have other ids
 
 -- ---- which calls and signals ---------------------------------------------------------------------------------
 
@@ -64,14 +98,6 @@ end
 
 -- ---- output -----------------------------------------------------------------------------------------------------
 
-local out = io.stderr
-if opt.o then
-  local message
-  out, message = io.open(opt.o, "w")
-  if not out then options.fail("strace: cannot write the trace: %s", message) end
-end
-out:setvbuf("full", 65536)
-
 local last_time
 local function stamp(now)
   if opt.ttt then return ("%.6f "):format(now) end
@@ -83,7 +109,7 @@ local function stamp(now)
   return ("%11.6f "):format(since)
 end
 
-local several = false -- ids are shown on stderr once there is more than one
+local several = emu.pid ~= root -- ids are shown on stderr once there is more than one
 local function prefix(tid, now)
   local id = ""
   if opt.f and opt.o then id = ("%-5d "):format(tid)
@@ -94,25 +120,32 @@ end
 -- A call's line is begun at its entry and ended at its exit; if another thread's line comes between, it is cut in two, "<unfinished
 -- ...>" and "<... resumed>". Processes that were forked write to the same file and know nothing of each other's lines, so where there
 -- are several, a line is held until it is whole.
-local pending = {} -- the call that each thread is in
-local open_line    -- the one whose line is begun
-local here, family = root, false -- family: there are other processes
+local states = {} -- by process: pending, the call that each thread is in; open_line, the call whose line is begun; counts; status
+local shared_counts = (opt.c or opt.C) and tally.file()
+local here = {pid = emu.pid, pending = {}, counts = tally.new()}
+local family = several -- there are other processes
+states[emu.pid] = here
 
--- In a forked child: what its parent had begun is not its own.
+-- Each hook begins here: in a forked child, what its parent had begun is not its own. (A child of vfork shares all this with its parent.)
 local function enter_process()
-  if emu.pid ~= here then
-    here, family, open_line = emu.pid, true, nil
-    pending = {}
+  local pid = emu.pid
+  if pid == here.pid then return end
+  local known = states[pid]
+  here, several, family = known or {pid = pid, pending = {}, counts = tally.new()}, true, true
+  states[pid] = here
+  if not known and opt.f and not opt.o and not opt.c then
+    out:write(("strace: Process %d attached\n"):format(pid))
+    out:flush()
   end
 end
 
 local function cut_lines()
-  if open_line then
+  if here.open_line then
     out:write(" <unfinished ...>\n")
-    open_line.cut = true
-    open_line = nil
+    here.open_line.cut = true
+    here.open_line = nil
   end
-  for _, call in pairs(pending) do
+  for _, call in pairs(here.pending) do
     if call.held then
       out:write(call.held, " <unfinished ...>\n")
       call.held, call.cut = nil, true
@@ -137,14 +170,14 @@ local function begin_line(call, hold)
   cut_lines()
   out:write(head)
   out:flush()
-  open_line = call
+  here.open_line = call
 end
 
 local function end_line(call, text, tail)
   local head = call.held
   call.held = nil
-  if open_line == call then
-    open_line = nil
+  if here.open_line == call then
+    here.open_line = nil
   elseif not head or call.cut then
     cut_lines()
     head = prefix(call.tid) .. (call.cut and ("<... %s resumed>"):format(call.info.name) or call.text)
@@ -156,7 +189,7 @@ end
 
 -- ---- calls ------------------------------------------------------------------------------------------------------
 
-local stats, paths = {}, {}
+local paths = {}
 if opt.y then decode.fd_text = function(fd) return paths[fd] and ("%d<%s>"):format(fd, paths[fd]) or ("%d"):format(fd) end end
 
 local infos = {}
@@ -252,7 +285,7 @@ emu:on("syscall", function(ev)
   local info = info_of(ev.nr)
   if not info.wanted then return end
   local call = {info = info, args = ev.args, tid = ev.tid, start = (opt.T or opt.c or opt.C) and kit.clock() or 0}
-  pending[ev.tid] = call
+  here.pending[ev.tid] = call
   if opt.c or not names_path(call) then
     call.hidden = true
     return
@@ -262,22 +295,12 @@ emu:on("syscall", function(ev)
   if no_return[info.name] then
     call.column = 0
     end_line(call, "", "?")
-    pending[ev.tid] = nil
+    here.status = ev.args[1] & 255
+    here.pending[ev.tid] = nil
   else
     begin_line(call, forks[info.name] or info.name == "execve")
   end
 end)
-
-local function count(call, result)
-  local s = stats[call.info.name]
-  if not s then
-    s = {name = call.info.name, calls = 0, errors = 0, seconds = 0}
-    stats[call.info.name] = s
-  end
-  s.calls = s.calls + 1
-  s.seconds = s.seconds + (kit.clock() - call.start)
-  if result < 0 and result > -4096 then s.errors = s.errors + 1 end
-end
 
 local function track_paths(call, result)
   if not (opt.y or opt.P) or result < 0 then return end
@@ -288,13 +311,13 @@ end
 
 emu:on("sysret", function(ev)
   enter_process()
-  local call = pending[ev.tid]
-  pending[ev.tid] = nil
+  local call = here.pending[ev.tid]
+  here.pending[ev.tid] = nil
   if not call then return end -- the child's side of a fork
   local result = ev.result
-  if opt.c or opt.C then count(call, result) end
+  local failed = result < 0 and result > -4096
+  if opt.c or opt.C then here.counts:add(call.info.name, kit.clock() - call.start, failed) end
   if not call.hidden then
-    local failed = result < 0 and result > -4096
     if not want_status or (want_status == "failed") == failed then
       local took = opt.T and (" <%.6f>"):format(kit.clock() - call.start) or ""
       end_line(call, exit_text(call, result), result_text(call, result) .. took)
@@ -312,50 +335,61 @@ emu:on("signal", function(ev)
 end)
 
 emu:on("fork", function(ev)
+  enter_process()
   several, family = true, true
-  if opt.f and not opt.o and not opt.c then
-    out:write(("strace: Process %d attached\n"):format(ev.child))
-    out:flush()
-  end
+  local child = ev.vfork and states[ev.child] -- it has no exit hook
+  if not child then return end
+  here.counts:merge(child.counts)
+  if child.status and opt.f then line(ev.child, ("+++ exited with %d +++"):format(child.status)) end
 end)
 
 emu:on("thread", function(ev)
   enter_process()
-  if ev.created and ev.child ~= root then several = true
-  elseif not ev.created and opt.f and ev.child ~= here then line(ev.child, "+++ exited with 0 +++") end
+  if ev.created and ev.child ~= here.pid then
+    several = true
+    if opt.f and not opt.o and not opt.c then
+      cut_lines()
+      out:write(("strace: Process %d attached\n"):format(ev.child))
+    end
+  elseif not ev.created and opt.f and ev.child ~= here.pid then line(ev.child, "+++ exited with 0 +++") end
 end)
 
-local function summary()
-  local list, total = {}, {calls = 0, errors = 0, seconds = 0}
-  for _, s in pairs(stats) do
-    list[#list + 1] = s
-    for k, v in pairs(total) do total[k] = v + s[k] end
+-- Threads that the end of the process takes along, in whatever call they are.
+local function other_threads_end(tid, how)
+  local tids = {}
+  for other in pairs(here.pending) do if other ~= tid then tids[#tids + 1] = other end end
+  table.sort(tids)
+  for _, other in ipairs(tids) do
+    local call = here.pending[other]
+    if not call.hidden and (call.cut or call.held or here.open_line == call) then end_line(call, "", "?") end
   end
-  table.sort(list, function(a, b)
-    if a.seconds ~= b.seconds then return a.seconds > b.seconds end
-    return a.name < b.name
-  end)
-  local row = "%6.2f %11.6f %11d %9d %9s %s\n"
-  out:write("% time     seconds  usecs/call     calls    errors syscall\n",
-    "------ ----------- ----------- --------- --------- ----------------\n")
-  local function put(s, share)
-    local each = s.calls > 0 and s.seconds * 1000000 // s.calls | 0 or 0
-    out:write(row:format(share, s.seconds, each, s.calls, s.errors > 0 and s.errors or "", s.name))
-  end
-  for _, s in ipairs(list) do put(s, total.seconds > 0 and 100 * s.seconds / total.seconds or 0) end
-  out:write("------ ----------- ----------- --------- --------- ----------------\n")
-  total.name = "total"
-  put(total, 100)
+  here.pending = {}
+  for _, other in ipairs(tids) do line(other, how) end
 end
 
 emu:on("exit", function(ev)
   enter_process()
   if not opt.f and emu.pid ~= root then return end
+  local how = ev.signo > 0 and ("+++ killed by %s +++"):format(kit.signal_name(ev.signo)) or ("+++ exited with %d +++"):format(ev.status)
   cut_lines()
-  if ev.signo > 0 then line(ev.tid, ("+++ killed by %s +++"):format(kit.signal_name(ev.signo)))
-  else line(ev.tid, ("+++ exited with %d +++"):format(ev.status)) end
-  if (opt.c or opt.C) and emu.pid == root then summary() end
+  if opt.f then other_threads_end(ev.tid, how) end
+  line(ev.tid, how)
+  if (opt.c or opt.C) and emu.pid ~= root then here.counts:leave(shared_counts)
+  elseif opt.c or opt.C then
+    here.counts:take(shared_counts)
+    here.counts:print(out)
+  end
   out:flush()
 end)
 
+-- The exec that started this program, as its stack has it.
+if not first and want_call("execve", "%file %process") then here.counts:add("execve", 0, false) end
+if want_call("execve", "%file %process") and want_status ~= "failed" and not opt.c and not opt.P then
+  local sp, program = emu.regs.sp, kit.command[1]
+  local argc = emu.mem.u64[sp]
+  local call = {info = {name = "execve"}, tid = emu.pid, text = "execve("}
+  begin_line(call, true)
+  end_line(call, ("%s, %s, %s"):format(decoder.quote(program:find("/") and program or emu.images[1].path), decode:strings_at(sp + 8),
+    decode:environment(sp + 8 * (argc + 2))), "0")
+end
 emu:run()

@@ -266,10 +266,11 @@ function M:strings_at(va)
   return "[" .. table.concat(out, ", ") .. "]"
 end
 
-local function count_strings(self, va)
+function M:environment(va)
+  if self.verbose then return self:strings_at(va) end
   local n = 0
   while va ~= 0 and (self.mem.u64[va + 8 * n] or 0) ~= 0 do n = n + 1 end
-  return n
+  return va == 0 and "NULL" or ("%s /* %d var%s */"):format(address(va), n, n == 1 and "" or "s")
 end
 
 function M:pollfds(va, n, result)
@@ -377,15 +378,14 @@ function kinds.waitstatus(self, v, _, _, result)
   return s and M.wait_status(s) or address(v)
 end
 function kinds.argv(self, v) return self:strings_at(v) end
-function kinds.envp(self, v)
-  if self.verbose then return self:strings_at(v) end
-  return ("%s /* %d vars */"):format(address(v), count_strings(self, v))
-end
+function kinds.envp(self, v) return self:environment(v) end
 function kinds.ptrout(_, v) return address(v) end
 
 -- Kinds that are known only when the call has returned.
-M.late = {mmsghdri = true, mmsghdro = true, out = true, outp = true, outstr = true, sout = true, iovo = true, msghdro = true, sao = true, epollevents = true, fdpair = true,
-  sigsetout = true, waitstatus = true}
+M.late = {}
+for kind in ("out outp outstr sout iovo msghdro mmsghdri mmsghdro sao epollevents fdpair sigsetout waitstatus"):gmatch("%a+") do
+  M.late[kind] = true
+end
 
 function M:arg(info, i, args, result)
   local a = info.args[i]
