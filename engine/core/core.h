@@ -130,6 +130,7 @@ struct KitEmu {
   void *os_data;
   CoreMap *map;
   CoreCache *cache;
+  struct Jit *jit; /* NULL: everything is interpreted */
   CoreHooks *hooks;
   VEC(CoreImageRecord *) images;
   Map owned;      /* core_own: object -> CoreOwned */
@@ -214,6 +215,11 @@ void core_after_fork_child(CoreThread *t);
 uint64_t core_insns(Emu *emu);
 /* Asks thread t (any thread, async-signal-safe) to leave translated code soon. */
 void core_interrupt(CoreThread *t);
+/* The same in a signal handler on t's host thread, which interrupted this context (ucontext_t). */
+void core_interrupt_here(CoreThread *t, const void *ucontext);
+/* Around fork on thread t: translated code is in memory that a child would share. */
+bool core_before_fork(Emu *emu);
+void core_after_fork(Emu *emu, bool child);
 CoreThread *core_find_thread(Emu *emu, int tid);
 /* The guest thread of the calling host thread, NULL if it is none. Async-signal-safe. */
 CoreThread *core_self(void);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/run.h"
+#include "jit/jit.h"
 
 #define HOST_STACK (2u << 20) /* bytes: the interpreter's value array, callbacks into Lua */
 
@@ -172,6 +173,31 @@ static void region_trap(CoreThread *t, const IrExit *x) {
   }
 }
 
+static void link_regions(Emu *emu, IrSucc *from, IrRegion *to) {
+  if (emu->jit) {
+    jit_link(emu->jit, from, to);
+    return;
+  }
+  from->pc = to->pc;
+  from->link = to;
+  from->link_generation = core_links(emu)->generation;
+}
+
+static IrExit execute(CoreThread *t, IrRegion *r, bool chain) {
+  Emu *emu = t->emu;
+  t->in_guest = 1;
+  t->in_region = true;
+  IrExit x = emu->jit ? jit_run(emu->jit, r, t->state, chain)
+                      : ir_interp(r, t->state, chain ? core_links(emu) : NULL);
+  if (x.kind == IR_EXIT_SOFT) {
+    IrRegion *soft = core_region(emu, t->state->pc);
+    x = ir_interp(soft, t->state, NULL);
+    x.succ = NULL;
+  }
+  t->in_guest = t->in_region = false;
+  return x;
+}
+
 /* Runs one chain of regions; the exit's direct successor is remembered for linking. */
 static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   Emu *emu = t->emu;
@@ -186,17 +212,10 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
     return;
   }
   bool chain = !one && !emu->opt.requires_dispatch && !emu->dispatchers;
-  if (*link && chain) {
-    (*link)->pc = r->pc;
-    (*link)->link = r;
-    (*link)->link_generation = core_links(emu)->generation;
-  }
+  if (*link && chain) link_regions(emu, *link, r);
   *link = NULL;
   *single = false;
-  t->in_guest = 1;
-  t->in_region = true;
-  IrExit x = ir_interp(r, s, chain ? core_links(emu) : NULL);
-  t->in_guest = t->in_region = false;
+  IrExit x = execute(t, r, chain);
   if (x.kind != IR_EXIT_BUDGET) t->skip_exec_pc = UINT64_MAX;
   switch (x.kind) {
   case IR_EXIT_NEXT: *link = x.succ; break;
@@ -204,13 +223,15 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   case IR_EXIT_FAULT: region_fault(t, &x); break;
   case IR_EXIT_STOP: core_undo(t, x.block, s->pc); break;
   case IR_EXIT_BUDGET: *single = budget_over(t); break;
-  case IR_EXIT_INTERRUPT: break;
+  case IR_EXIT_INTERRUPT:
+  case IR_EXIT_SOFT: break;
   }
 }
 
 _Noreturn static void guest_loop(CoreThread *t) {
   IrSucc *link = NULL;
   bool single = false;
+  if (t->emu->jit) jit_thread_start(t->state);
   if (sigsetjmp(t->fault_env, 0)) { /* a guest access faulted: fault.c */
     t->in_guest = t->in_region = false;
     t->skip_exec_pc = UINT64_MAX;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/run.h"
+#include "jit/jit.h"
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen, const struct timespec *timeout) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout, NULL, 0);
@@ -309,10 +310,18 @@ void core_interrupt(CoreThread *t) {
   bump(&t->park);
 }
 
+void core_interrupt_here(CoreThread *t, const void *ucontext) {
+  core_interrupt(t);
+  if (t->emu->jit) jit_interrupt(t->emu->jit, t->state, ucontext);
+}
+
 void kit_interrupt(KitEmu *emu) {
   emu->interrupt_asked = 1;
   CoreThread *t = __atomic_load_n(&emu->current, __ATOMIC_ACQUIRE);
-  if (t) core_interrupt(t);
+  if (t) {
+    core_interrupt(t);
+    emu->os->kick(t); /* translated code polls nothing: a signal makes it leave */
+  }
   core_controller_wake(emu);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "core/run.h"
+#include "jit/jit.h"
 
 #define DEFAULT_MAX_REGIONS 200000
 #define REGION_INSNS        96
@@ -69,6 +70,7 @@ bool core_reap(Emu *emu) {
   if (!c->dropped.n && !c->deferred.n) return false;
   while (c->dropped.n) {
     IrRegion *r = vec_pop(&c->dropped);
+    if (emu->jit) jit_forget(emu->jit, r);
     ir_region_free(r);
   }
   while (c->deferred.n) {
@@ -128,6 +130,7 @@ static void drop_region(CoreCache *c, IrRegion *r) {
   Cookie *k = r->cookie;
   if (k->dead) return;
   k->dead = true;
+  if (c->emu->jit) jit_drop(c->emu->jit, r);
   map_remove(k->single ? &c->singles : &c->regions, r->pc);
   vec_push(&c->dropped, r);
 }
@@ -182,8 +185,10 @@ void core_flush(Emu *emu) {
     for (size_t j = 0; j < list->n; j++) {
       IrRegion *r = list->at[j];
       Cookie *k = r->cookie;
-      if (!k->dead) vec_push(&c->dropped, r);
+      if (k->dead) continue;
       k->dead = true;
+      if (emu->jit) jit_drop(emu->jit, r);
+      vec_push(&c->dropped, r);
     }
     vec_free(list);
     free(list);
@@ -192,6 +197,8 @@ void core_flush(Emu *emu) {
   map_clear(&c->regions);
   map_clear(&c->singles);
   c->links->generation++;
+  for (CoreThread *t = emu->jit ? emu->threads : NULL; t; t = t->next)
+    jit_forget_targets(emu->jit, t->state);
   emu->stats.flushes++;
 }
 
@@ -323,18 +330,26 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   return r;
 }
 
+/* Drops everything, between regions: the code memory is free again. */
+static void start_over(Emu *emu) {
+  core_flush(emu);
+  core_reap(emu);
+  if (emu->jit) jit_reset(emu->jit);
+}
+
 static IrRegion *lookup(Emu *emu, Map *map, uint64_t pc, bool single) {
   CoreCache *c = emu->cache;
   IrRegion *r = map_get(map, pc);
   emu->stats.lookups++;
   if (r) return r;
   uint32_t max = emu->opt.max_regions ? emu->opt.max_regions : DEFAULT_MAX_REGIONS;
-  if (map->n >= max) {
-    core_flush(emu);
-    core_reap(emu);
-  }
+  if (map->n >= max) start_over(emu);
   r = translate(emu, pc, single);
   if (!r) return NULL;
+  if (emu->jit && !jit_compile(emu->jit, r)) { /* full */
+    start_over(emu);
+    if (!jit_compile(emu->jit, r)) abort(); /* an empty cache has room for any region */
+  }
   Cookie *k = arena_alloc(r->arena, sizeof *k);
   *k = (Cookie){.single = single};
   r->cookie = k;
@@ -350,6 +365,12 @@ IrRegion *core_region(Emu *emu, uint64_t pc) {
 
 IrRegion *core_region_single(Emu *emu, uint64_t pc) {
   return lookup(emu, &emu->cache->singles, pc, true);
+}
+
+bool core_before_fork(Emu *emu) { return !emu->jit || jit_before_fork(emu->jit); }
+
+void core_after_fork(Emu *emu, bool child) {
+  if (emu->jit) jit_after_fork(emu->jit, child);
 }
 
 void core_budget_on(Emu *emu) {

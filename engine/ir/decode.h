@@ -55,7 +55,6 @@ typedef enum IrForm {
  * of ops.def. */
 static inline bool ir_has_imm(unsigned code) { return code >= IR_add && code < IR_select; }
 static inline bool ir_has_sext(unsigned code) { return code >= IR_add32 && code <= IR_popcnt32; }
-static inline bool ir_is_comparison(unsigned code) { return code >= IR_eq && code <= IR_geu; }
 
 /* Makes r->code. `handlers` maps handler numbers to label addresses. */
 void ir_decode(IrRegion *r, const void *const *handlers);

@@ -6,43 +6,11 @@
  * in memory before each access: see HERE. */
 #include "ir/callstack.h"
 #include "ir/decode.h"
+#include "ir/place.h"
+#include "ir/probes.h"
 #include "ir/semantics.h"
 
 #define NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
-
-/* ---- operations too long for a handler ------------------------------------------------------- */
-
-static uint64_t plane_test(const IrPlane *p, uint64_t va, uint32_t n) {
-  if (p->limit && (va >= p->limit || p->limit - va < n)) return 0;
-  uint64_t bit = va * p->bits,
-           end = bit + (uint64_t)n * p->bits; /* guest addresses have spare high bits */
-  while (bit < end) {
-    uint64_t in_byte = bit & 7, take = 8 - in_byte < end - bit ? 8 - in_byte : end - bit;
-    if (p->window[bit >> 3] >> in_byte & ((1u << take) - 1)) return 1;
-    bit += take;
-  }
-  return 0;
-}
-
-static uint64_t ring_open(IrRing *ring, IrState *s) {
-  if (ring->next == ring->end) ring->flush(ring, s);
-  char *record = ring->next;
-  ring->next += ring->record_size;
-  return (uint64_t)(uintptr_t)record;
-}
-
-static void edge_ind(IrEdgeSite *site, IrState *s, uint64_t target) {
-  if (!site->counter || site->last != target)
-    ++*site->miss(site, s, target);
-  else
-    ++*site->counter;
-}
-
-static bool nth(IrNth *n) {
-  if (--n->left) return false;
-  n->left = n->every;
-  return true;
-}
 
 /* ---- handlers -------------------------------------------------------------------------------- */
 
@@ -212,7 +180,7 @@ plain_guard:
   }
   NEXT;
 plain_nth:
-  D = (op->c || A) && nth(IMM_AS(IrNth)); /* c: no condition */
+  D = (op->c || A) && ir_nth(IMM_AS(IrNth)); /* c: no condition */
   NEXT;
 plain_callout:
   HERE;
@@ -226,17 +194,17 @@ plain_stop_if_asked:
   NEXT;
 plain_plane_test:
   HERE;
-  D = plane_test(IMM_AS(const IrPlane), A, op->b);
+  D = ir_plane_test(IMM_AS(const IrPlane), A, op->b);
   NEXT;
 plain_ring_open:
   HERE;
-  D = ring_open(IMM_AS(IrRing), s);
+  D = ir_ring_open(IMM_AS(IrRing), s);
   NEXT;
 plain_ring_put:
   *(uint64_t *)(uintptr_t)(A + IMM) = B;
   NEXT;
 plain_edge_ind:
-  edge_ind(IMM_AS(IrEdgeSite), s, A);
+  ir_edge_ind(IMM_AS(IrEdgeSite), s, A);
   NEXT;
 plain_cs_call:
   if (s->callstack) ir_callstack_call(s->callstack, s, IMM_AS(const IrCallSite), A, B);

@@ -146,6 +146,7 @@ typedef struct IrSucc {
   int32_t block;  /* index of a block of this region, or -1: leaves the region */
   IrRegion *link; /* chained region for an exit: valid while link_generation is the cache's */
   uint64_t link_generation;
+  uint32_t site; /* the JIT's exit, 0: none */
 } IrSucc;
 
 struct IrBlock {
@@ -167,7 +168,7 @@ struct IrRegion {
   uint32_t n_ops, n_blocks, n_insns;
   uint64_t low, high;  /* guest bytes [low, high) it was made from */
   struct IrCode *code; /* the interpreter's form of it, made when it is first executed (decode.h) */
-  void *host_code;     /* the JIT's, later */
+  struct JitRegion *host; /* the JIT's form; NULL: none yet */
   void *cookie;        /* the cache's */
   Arena *arena;        /* owns all of the above */
 };
@@ -181,6 +182,7 @@ typedef enum IrExitKind {
                     block */
   IR_EXIT_BUDGET,    /* budget ran out before the block at state->pc */
   IR_EXIT_INTERRUPT, /* state->interrupt seen; state->pc is next */
+  IR_EXIT_SOFT, /* JIT: the block at state->pc is the interpreter's (a rounding mode that the host has not) */
 } IrExitKind;
 
 typedef struct IrExit {

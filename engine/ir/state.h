@@ -10,8 +10,10 @@
  *   +0                 IrState, guest registers
  *   +IR_SCRATCH_AT     values of the block that is being executed: 8 bytes each, so that an operand
  * of the interpreter is one slot number, be it a guest register or a value; means nothing between
- * blocks +IR_COUNTERS_AT    uint64_t counters[]; offset 0 of this area is the retired-instruction
- * count +IR_STATE_WINDOW   end (reserved without commit: only touched counters cost memory)
+ * blocks
+ *   +IR_TARGETS_AT      IrTarget targets[]: where indirect branches have led to (JIT)
+ *   +IR_COUNTERS_AT     uint64_t counters[]; offset 0 of this area is the retired-instruction count
+ *   +IR_STATE_WINDOW    end (reserved without commit: only touched counters cost memory)
  */
 #ifndef IR_STATE_H
 #define IR_STATE_H
@@ -21,7 +23,9 @@
 
 #define IR_SCRATCH_AT                                                                              \
   0x4000 /* byte offset of the value slots from the state; the state proper ends below it */
-#define IR_COUNTERS_AT  0x15000      /* byte offset of the counter area */
+#define IR_TARGETS_AT   0x15000      /* byte offset of the thread's table of indirect targets */
+#define IR_N_TARGETS    4096         /* its entries */
+#define IR_COUNTERS_AT  0x25000      /* byte offset of the counter area */
 #define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread: bounds the counters */
 
 typedef struct IrState IrState;
@@ -44,7 +48,31 @@ struct IrState {
   IrCallStack *callstack; /* shadow call stack of this thread, NULL if nobody asked */
   void *thread;           /* owner: CoreThread */
   uint64_t tid;           /* guest thread id, for filters */
+  struct {                /* the JIT's own: jit/ says what they are for */
+    void *self;           /* this state's address */
+    uint64_t args[3], result, saved[4], fault_address;
+    uint64_t host_sp;
+    void *entering;        /* JitRegion about to be entered */
+    uint32_t guest_mxcsr, host_mxcsr, seen_mxcsr;
+    uint64_t vectors[16];
+    uint64_t consts[16] __attribute__((aligned(16)));
+  } jit;
 };
+
+/* The host code of the region at pc; pc is odd (no instruction's) where there is none. */
+typedef struct IrTarget {
+  uint64_t pc;
+  const void *code;
+} IrTarget;
+
+/* The register convention of a guest's lifted code: which state slots (byte offsets, the most used first) live in host
+ * registers from region to region, and where the floating-point registers are. 0: none. */
+#define IR_INT_PINS 11
+#define IR_FP_PINS  12
+typedef struct IrConvention {
+  uint16_t int_pins[IR_INT_PINS], fp_pins[IR_FP_PINS];
+  uint16_t fp_first, fp_count;
+} IrConvention;
 
 /* A counter of the thread, by byte offset in the counter area. Slot 0 is the retired-instruction
  * count. */

@@ -201,10 +201,15 @@ static int64_t fork_process(CoreThread *t, const CloneArgs *c) {
     os_restore_mask(mask);
     return OS_ENOTRUN;
   }
+  if (!core_before_fork(t->emu)) {
+    os_restore_mask(mask);
+    return -ENOMEM;
+  }
   pthread_mutex_lock(&t->emu->lock); /* nobody is in the middle of the scheduler's queues */
   int pid = host_fork(c, &pidfd);
   int err = errno;
   if (pid) pthread_mutex_unlock(&t->emu->lock);
+  core_after_fork(t->emu, pid == 0);
   if (pid == 0) {
     core_after_fork_child(t);
     p->main = o;

@@ -224,7 +224,7 @@ static void take_signal(CoreThread *t, int signo, siginfo_t *info, void *context
     block_on_return(context, host_mask(~0ull));
   }
   os_safe_interrupted(context);
-  core_interrupt(t);
+  core_interrupt_here(t, context);
 }
 
 /* Handlers of the CPU's signals block nothing, as they may be left by a jump. When one returns all

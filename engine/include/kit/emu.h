@@ -81,6 +81,8 @@ typedef struct KitOptions {
   const char
       *sysroot;  /* where a foreign guest finds loader and libraries; NULL: the guest's default */
   bool interp;   /* interpreter only */
+  size_t code_size; /* bytes of translated code before it is flushed; 0: the default */
+  uint32_t without; /* host features not to use: 1 BMI, 2 FMA (for tests) */
   bool one_insn; /* regions of one instruction */
   bool no_optimise;          /* skip the optimiser */
   bool exact;                /* flags and scratch exact everywhere */

@@ -1,0 +1,461 @@
+/* Code memory, sites, stubs, and the ways in and out. See jit.h. */
+#include <asm/prctl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "jit/code.h"
+
+const uint8_t jit_int_pin[IR_INT_PINS] = {RBX, RBP, RDI, R8, R9, R10, R11, R12, R13, R14, R15};
+const uint8_t jit_fp_pin[IR_FP_PINS] = {20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+static const uint8_t callee_saved[] = {RBX, RBP, R12, R13, R14, R15};
+
+#define STATE(member)  offsetof(IrState, member)
+#define HOST_MXCSR     0x1f80u /* all exceptions masked, to nearest: the ABI's default */
+#define MXCSR_ROUNDING 13
+
+/* ---- stubs ----------------------------------------------------------------------------------- */
+
+static void move_pins(Jit *j, X64 *x, bool to_state) {
+  for (int i = 0; i < IR_INT_PINS; i++)
+    if (j->pins.int_pins[i])
+      x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, jit_int_pin[i], x64_gs(j->pins.int_pins[i]));
+  for (int i = 0; i < IR_FP_PINS; i++)
+    if (j->pins.fp_pins[i])
+      x64_rm(x, to_state ? X64_MOVSD_STORE : X64_MOVSD_LOAD, jit_fp_pin[i] & 15u, x64_gs(j->pins.fp_pins[i]));
+}
+
+static uint8_t *rx_of(const Jit *j, const X64 *x) { return j->rx + (x->at - j->rw); }
+
+/* uint32_t enter(void *code): at code, rsp is a multiple of 16. */
+static void make_enter(Jit *j, X64 *x) {
+  j->enter = rx_of(j, x);
+  for (unsigned i = 0; i < sizeof callee_saved; i++) {
+    if (callee_saved[i] >= 8) x64_byte(x, 0x41);
+    x64_byte(x, 0x50 | (callee_saved[i] & 7));
+  }
+  x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8);
+  x64_rr(x, X64_MOV_LOAD, RAX, RDI);
+  x64_rm(x, X64_MOV_STORE, RSP, x64_gs(STATE(jit.host_sp)));
+  move_pins(j, x, false);
+  x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.guest_mxcsr)));
+  x64_mi(x, X64_MOV_I, 0, x64_gs(STATE(jit.entering)), 0);
+  x64_rr(x, X64_GROUP5 | X64_32, 4, RAX);
+  j->enter_end = rx_of(j, x);
+}
+
+/* Jumped to with the site's number in eax; returns it from enter. */
+static void make_leave(Jit *j, X64 *x) {
+  j->leave = rx_of(j, x);
+  move_pins(j, x, true);
+  x64_rm(x, X64_MXCSR, 3, x64_gs(STATE(jit.seen_mxcsr)));
+  x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.host_mxcsr)));
+  x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8);
+  for (unsigned i = sizeof callee_saved; i-- > 0;) {
+    if (callee_saved[i] >= 8) x64_byte(x, 0x41);
+    x64_byte(x, 0x58 | (callee_saved[i] & 7));
+  }
+  x64_byte(x, 0xc3);
+}
+
+/* Moves MXCSR's exception flags into the state's. */
+static void merge_flags(IrState *s) {
+  uint32_t f = s->jit.seen_mxcsr; /* x86: IE DE ZE OE UE PE from bit 0; RISC-V: NX UF OF DZ NV from bit 0 */
+  s->fp_flags |= (f >> 5 & 1) | (f >> 4 & 1) << 1 | (f >> 3 & 1) << 2 | (f >> 2 & 1) << 3 | (f & 1) << 4;
+}
+
+static void set_mxcsr(IrState *s) {
+  static const uint8_t rounding[8] = {0, 3, 1, 2}; /* RISC-V's to nearest, to zero, down, up in x86's numbers */
+  s->jit.guest_mxcsr = HOST_MXCSR | (uint32_t)rounding[s->fp_rm & 7] << MXCSR_ROUNDING;
+}
+
+static void break_region(Jit *j, JitRegion *r);
+
+static JitRegion *region_at(const Jit *j, const uint8_t *code) {
+  if (code < j->rx || code >= j->rx + j->used) return NULL;
+  size_t low = 0, high = j->regions.n;
+  while (low < high) {
+    size_t mid = (low + high) / 2;
+    if (j->regions.at[mid]->start + j->regions.at[mid]->size <= code)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  if (low == j->regions.n || code < j->regions.at[low]->start) return NULL;
+  return j->regions.at[low];
+}
+
+static void break_at(Jit *j, const uint8_t *back) {
+  JitRegion *r = region_at(j, back - 1);
+  if (r) break_region(j, r);
+}
+
+static void load_args(X64 *x) {
+  x64_rm(x, X64_MOV_LOAD, RDI, x64_gs(STATE(jit.self)));
+  x64_rr(x, X64_MOV_LOAD, RSI, RCX);
+  x64_rr(x, X64_MOV_LOAD, R8, RDX);
+  x64_rm(x, X64_MOV_LOAD, RDX, x64_gs(STATE(jit.args[0])));
+  x64_rm(x, X64_MOV_LOAD, RCX, x64_gs(STATE(jit.args[1])));
+}
+
+static void call_c(X64 *x, const void *fn) {
+  x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
+  x64_rr(x, X64_GROUP5 | X64_32, 2, RAX);
+}
+
+/* A signal that came while C ran is seen here; one that comes later finds rip in the stub (jit_interrupt). */
+static void was_interrupted(Jit *j, X64 *x, int32_t back_at) {
+  x64_mi(x, X64_ALU_I | X64_32, ALU_CMP, x64_gs(STATE(interrupt)), 0);
+  uint8_t *no = x64_jcc(x, CC_E);
+  x64_mov_imm(x, RDI, (uint64_t)(uintptr_t)j);
+  x64_rm(x, X64_MOV_LOAD, RSI, x64_at(RSP, back_at));
+  call_c(x, (const void *)(uintptr_t)break_at);
+  x64_patch(no, x->at);
+}
+
+/* Calls the JitFn in rax with rcx = imm, args[0] = a, args[1] = b, rdx = c. The function sees all guest registers in the
+ * state and may change them. Returns in rax; scratch registers are lost. */
+static void make_call_full(Jit *j, X64 *x) {
+  j->call_full = rx_of(j, x);
+  move_pins(j, x, true);
+  x64_rm(x, X64_MXCSR, 3, x64_gs(STATE(jit.seen_mxcsr)));
+  x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.host_mxcsr)));
+  x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8);
+  x64_rr(x, X64_MOV_LOAD, R12, RAX); /* pins are saved: registers that C preserves are free */
+  x64_rr(x, X64_MOV_LOAD, R13, RCX);
+  x64_rr(x, X64_MOV_LOAD, R14, RDX);
+  x64_rm(x, X64_MOV_LOAD, RDI, x64_gs(STATE(jit.self)));
+  call_c(x, (const void *)(uintptr_t)merge_flags);
+  x64_rr(x, X64_MOV_LOAD, RCX, R13);
+  x64_rr(x, X64_MOV_LOAD, RDX, R14);
+  load_args(x);
+  x64_rr(x, X64_GROUP5 | X64_32, 2, R12);
+  x64_rr(x, X64_MOV_LOAD, R12, RAX);
+  x64_rm(x, X64_MOV_LOAD, RDI, x64_gs(STATE(jit.self)));
+  call_c(x, (const void *)(uintptr_t)set_mxcsr);
+  was_interrupted(j, x, 8);
+  x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8);
+  x64_rr(x, X64_MOV_LOAD, RAX, R12);
+  move_pins(j, x, false);
+  x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.guest_mxcsr)));
+  x64_byte(x, 0xc3);
+}
+
+/* The same for a function that neither sees nor changes guest registers, except for the state's fp_rm and fp_flags: pins and
+ * vector registers are as before. */
+static void make_call_keep(Jit *j, X64 *x) {
+  static const uint8_t lost[] = {RDI, R8, R9, R10, R11};
+  j->call_keep = rx_of(j, x);
+  x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8 + 16 * 3);
+  for (unsigned i = 0; i < sizeof lost; i++) x64_rm(x, X64_MOV_STORE, lost[i], x64_at(RSP, (int32_t)(8 * i)));
+  for (unsigned i = 0; i < 16; i++) x64_rm(x, X64_MOVSD_STORE, i, x64_gs(STATE(jit.vectors) + 8 * i));
+  load_args(x);
+  x64_rr(x, X64_GROUP5 | X64_32, 2, RAX);
+  x64_rm(x, X64_MOV_STORE, RAX, x64_gs(STATE(jit.result)));
+  was_interrupted(j, x, 8 + 16 * 3);
+  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.result)));
+  for (unsigned i = 0; i < 16; i++) x64_rm(x, X64_MOVSD_LOAD, i, x64_gs(STATE(jit.vectors) + 8 * i));
+  for (unsigned i = 0; i < sizeof lost; i++) x64_rm(x, X64_MOV_LOAD, lost[i], x64_at(RSP, (int32_t)(8 * i)));
+  x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8 + 16 * 3);
+  x64_byte(x, 0xc3);
+  j->calls_end = rx_of(j, x);
+}
+
+static void jump_to(Jit *j, X64 *x, const uint8_t *rx) {
+  uint8_t *at = x64_jmp(x);
+  x64_patch(at, jit_rw(j, rx));
+}
+
+static void make_stubs(Jit *j) {
+  X64 x = {.at = j->rw, .base = j->rw, .end = j->rw + j->size};
+  make_enter(j, &x);
+  make_leave(j, &x);
+  make_call_full(j, &x);
+  make_call_keep(j, &x);
+  j->dead = rx_of(j, &x); /* called from the entry of a dead region: its pc lies before the call */
+  x64_byte(&x, 0x58);     /* pop rax */
+  x64_rm(&x, X64_MOV_LOAD, RAX, x64_at(RAX, -5 - 8));
+  x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
+  x64_mov_imm(&x, RAX, JIT_SITE_DEAD);
+  jump_to(j, &x, j->leave);
+  j->indirect = rx_of(j, &x); /* target pc in rax */
+  x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
+  x64_mov_imm(&x, RAX, JIT_SITE_INDIRECT);
+  jump_to(j, &x, j->leave);
+  j->first_free = j->used = (size_t)(x.at - j->rw + 63) & ~63ul;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int code_file(size_t size) {
+  int fd = memfd_create("kitlua code", MFD_CLOEXEC);
+  if (fd < 0) return -1;
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, 1 << 20); /* out of the guest's way, if limits allow */
+  if (high < 0) high = fcntl(fd, F_DUPFD_CLOEXEC, 900);
+  if (high >= 0) {
+    close(fd);
+    fd = high;
+  }
+  if (ftruncate(fd, (off_t)size)) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without) {
+  Jit *j = xcalloc(1, sizeof *j);
+  j->pins = *convention;
+  j->size = code_size;
+  j->bmi = __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi") && !(without & JIT_NO_BMI);
+  j->lzcnt = __builtin_cpu_supports("lzcnt") && j->bmi;
+  j->fma = __builtin_cpu_supports("fma") && !(without & JIT_NO_FMA);
+  int fd = code_file(code_size);
+  j->rw = fd < 0 ? MAP_FAILED : mmap(NULL, code_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  j->rx = j->rw == MAP_FAILED ? MAP_FAILED
+                              : mmap(NULL, code_size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  int err = errno;
+  if (fd >= 0) close(fd);
+  if (j->rx == MAP_FAILED) {
+    if (j->rw != MAP_FAILED) munmap(j->rw, code_size);
+    free(j);
+    errno = err;
+    return NULL;
+  }
+  memset(j->pin_of, X64_NONE, sizeof j->pin_of);
+  for (int i = 0; i < IR_INT_PINS; i++)
+    if (convention->int_pins[i]) j->pin_of[convention->int_pins[i] / 8] = jit_int_pin[i];
+  for (int i = 0; i < IR_FP_PINS; i++)
+    if (convention->fp_pins[i]) j->pin_of[convention->fp_pins[i] / 8] = jit_fp_pin[i];
+  make_stubs(j);
+  j->place = ir_place_new(true);
+  j->lower = jit_lower_new(j);
+  for (int i = 0; i < JIT_FIRST_SITE; i++) vec_push(&j->sites, (JitSite){0});
+  return j;
+}
+
+void jit_free(Jit *j) {
+  if (!j) return;
+  munmap(j->rw, j->size);
+  munmap(j->rx, j->size);
+  vec_free(&j->sites);
+  vec_free(&j->regions);
+  vec_free(&j->broken);
+  ir_place_free(j->place);
+  jit_lower_free(j->lower);
+  free(j);
+}
+
+void jit_reset(Jit *j) {
+  j->used = j->first_free;
+  j->sites.n = JIT_FIRST_SITE;
+  j->regions.n = j->broken.n = 0;
+}
+
+size_t jit_code_used(const Jit *j) { return j->used - j->first_free; }
+
+const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size) {
+  (void)j;
+  *size = r->host ? r->host->size - JIT_ENTRY : 0;
+  return r->host ? r->host->start + JIT_ENTRY : NULL;
+}
+
+/* A shared mapping is shared with the child of a fork as well: it gets a copy. */
+bool jit_before_fork(Jit *j) {
+  j->fork_fd = code_file(j->size);
+  if (j->fork_fd < 0) return false;
+  for (size_t done = 0; done < j->used;) {
+    ssize_t n = pwrite(j->fork_fd, j->rw + done, j->used - done, (off_t)done);
+    if (n <= 0) {
+      close(j->fork_fd);
+      return false;
+    }
+    done += (size_t)n;
+  }
+  return true;
+}
+
+void jit_after_fork(Jit *j, bool child) {
+  if (child) {
+    void *rw = mmap(j->rw, j->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, j->fork_fd, 0);
+    void *rx = mmap(j->rx, j->size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, j->fork_fd, 0);
+    if (rw == MAP_FAILED || rx == MAP_FAILED) base_oom(j->size);
+  }
+  close(j->fork_fd);
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static void point_site(Jit *j, const JitSite *s, const uint8_t *target) {
+  uint8_t *rel = jit_rw(j, s->jump);
+  int32_t d = (int32_t)(target - (s->jump + 4));
+  __atomic_store_n((int32_t *)(void *)rel, d, __ATOMIC_RELAXED);
+}
+
+bool jit_compile(Jit *j, IrRegion *r) {
+  JitRegion *jr = arena_new_array(r->arena, JitRegion, 1);
+  jr->region = r;
+  if (!jit_lower(j, jr)) return false;
+  vec_push(&j->regions, jr);
+  r->host = jr;
+  return true;
+}
+
+static void break_region(Jit *j, JitRegion *r) {
+  if (r->broken) return;
+  r->broken = true;
+  for (uint32_t i = r->first_site; i < r->first_site + r->n_sites; i++)
+    if (j->sites.at[i].jump) point_site(j, &j->sites.at[i], j->sites.at[i].stub);
+  if (j->broken.n < j->broken.cap) j->broken.at[j->broken.n++] = r; /* may be in a signal handler: jit_run keeps room */
+}
+
+static void mend(Jit *j) {
+  while (j->broken.n) {
+    JitRegion *r = vec_pop(&j->broken);
+    if (!r || r->dead) continue;
+    r->broken = false;
+    for (uint32_t i = r->first_site; i < r->first_site + r->n_sites; i++)
+      if (j->sites.at[i].jump) point_site(j, &j->sites.at[i], j->sites.at[i].target);
+  }
+}
+
+void jit_drop(Jit *j, IrRegion *region) {
+  JitRegion *r = region->host;
+  if (!r || r->dead) return;
+  break_region(j, r);
+  r->dead = true;
+  uint8_t *entry = r->start + JIT_ENTRY;
+  *jit_rw(j, entry) = 0xe8; /* call rel32 */
+  point_site(j, &(JitSite){.jump = entry + 1}, j->dead);
+}
+
+void jit_forget(Jit *j, IrRegion *region) {
+  JitRegion *r = region->host;
+  if (!r) return;
+  for (size_t i = 0; i < j->broken.n; i++)
+    if (j->broken.at[i] == r) j->broken.at[i] = NULL;
+  size_t low = 0, high = j->regions.n;
+  while (low < high) {
+    size_t mid = (low + high) / 2;
+    if (j->regions.at[mid]->start < r->start)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  if (low < j->regions.n && j->regions.at[low] == r) {
+    memmove(j->regions.at + low, j->regions.at + low + 1, (j->regions.n - low - 1) * sizeof *j->regions.at);
+    j->regions.n--;
+  }
+  region->host = NULL;
+}
+
+void jit_link(Jit *j, IrSucc *succ, IrRegion *r) {
+  if (!succ->site || !r->host || r->host->dead) return;
+  JitSite *s = &j->sites.at[succ->site];
+  s->target = r->host->start + JIT_ENTRY;
+  if (!s->from->broken) point_site(j, s, s->target);
+}
+
+void jit_forget_targets(Jit *j, IrState *s) {
+  IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT);
+  for (int i = 0; i < IR_N_TARGETS; i++)
+    if (t[i].pc != 1) t[i] = (IrTarget){1, j->indirect};
+}
+
+/* ---- in and out ------------------------------------------------------------------------------ */
+
+void jit_thread_start(IrState *s) { syscall(SYS_arch_prctl, ARCH_SET_GS, s); }
+
+static void prepare(Jit *j, IrState *s) {
+  if (s->jit.self == s) return; /* a copied state has its original's */
+  s->jit.self = s;
+  s->jit.host_mxcsr = HOST_MXCSR;
+  static const uint64_t consts[] = {[JIT_C_SIGN64] = 1ull << 63, [JIT_C_SIGN32] = 1ull << 31,
+                                    [JIT_C_BOX] = 0xffffffff00000000, [JIT_C_NAN64] = 0x7ff8000000000000,
+                                    [JIT_C_NAN32] = 0x7fc00000};
+  for (size_t i = 0; i < sizeof consts / sizeof *consts; i++)
+    if (consts[i]) s->jit.consts[i] = s->jit.consts[i + 1] = consts[i];
+  IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT);
+  for (int i = 0; i < IR_N_TARGETS; i++) t[i] = (IrTarget){1, j->indirect};
+}
+
+IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
+  prepare(j, s);
+  if (j->broken.n) mend(j);
+  vec_reserve(&j->broken, 16);
+  uint8_t *entry = r->host->start + JIT_ENTRY;
+  if (chain) {
+    IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT) + (r->pc >> 1 & (IR_N_TARGETS - 1));
+    *t = (IrTarget){r->pc, entry};
+  }
+  set_mxcsr(s);
+  s->jit.entering = r->host;
+  __asm__ volatile("" ::: "memory");
+  s->block = r->blocks;
+  if (s->interrupt) {
+    s->jit.entering = NULL;
+    return (IrExit){.kind = IR_EXIT_INTERRUPT, .block = r->blocks};
+  }
+  uint32_t (*enter)(void *) = (uint32_t (*)(void *))(uintptr_t)j->enter;
+  const JitSite *site = &j->sites.at[enter(entry)];
+  merge_flags(s);
+  IrExit x = {.kind = (IrExitKind)site->kind, .detail = site->detail, .succ = site->succ};
+  if (site < j->sites.at + JIT_FIRST_SITE) {
+    x.kind = IR_EXIT_NEXT;
+    return x;
+  }
+  if (!site->pc_in_state) s->pc = site->pc;
+  if (x.kind == IR_EXIT_FAULT) x.address = s->jit.fault_address;
+  x.block = s->block = &site->from->region->blocks[site->block];
+  return x;
+}
+
+bool jit_host_fault(Jit *j, IrState *s, const void *ucontext) {
+  const ucontext_t *uc = ucontext;
+  const greg_t *g = uc->uc_mcontext.gregs;
+  const JitRegion *r = region_at(j, (const uint8_t *)(uintptr_t)g[REG_RIP]);
+  if (!r) return false;
+  static const uint8_t greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  for (int i = 0; i < IR_INT_PINS; i++)
+    if (j->pins.int_pins[i])
+      *(uint64_t *)(void *)((char *)s + j->pins.int_pins[i]) = (uint64_t)g[greg_of[jit_int_pin[i]]];
+  for (int i = 0; i < IR_FP_PINS; i++)
+    if (j->pins.fp_pins[i])
+      memcpy((char *)s + j->pins.fp_pins[i], &uc->uc_mcontext.fpregs->_xmm[jit_fp_pin[i] & 15], 8);
+  s->jit.seen_mxcsr = uc->uc_mcontext.fpregs->mxcsr;
+  merge_flags(s);
+  uint32_t at = (uint32_t)((const uint8_t *)(uintptr_t)g[REG_RIP] - r->start), low = 0, high = r->n_points;
+  while (high - low > 1) { /* the last point at or before it */
+    uint32_t mid = (low + high) / 2;
+    if (r->points[mid].offset <= at)
+      low = mid;
+    else
+      high = mid;
+  }
+  s->pc = r->region->insns[r->points[low].insn].pc;
+  s->block = &r->region->blocks[r->points[low].block];
+  return true;
+}
+
+void jit_interrupt(Jit *j, IrState *s, const void *ucontext) {
+  const ucontext_t *uc = ucontext;
+  const uint8_t *rip = (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+  jit_forget_targets(j, s);
+  if (s->jit.entering) break_region(j, s->jit.entering);
+  if (rip < j->rx || rip >= j->rx + j->size) return; /* in C: whoever called it looks at s->interrupt */
+  JitRegion *r = NULL;
+  if (rip >= j->enter && rip < j->enter_end)
+    r = region_at(j, (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RAX]);
+  else if (rip >= j->call_full && rip < j->calls_end)
+    r = region_at(j, *(uint8_t **)(uintptr_t)(s->jit.host_sp - 8) - 1);
+  else
+    r = region_at(j, rip);
+  if (r) break_region(j, r);
+}

@@ -1,0 +1,76 @@
+/* Private to jit/: the code memory, sites and stubs (code.c), the lowering (lower*.c). */
+#ifndef JIT_CODE_H
+#define JIT_CODE_H
+
+#include "base/vec.h"
+#include "ir/place.h"
+#include "jit/jit.h"
+#include "jit/x64.h"
+
+/* A place where a fault may happen, or somebody asks for the guest pc. */
+typedef struct JitPoint {
+  uint32_t offset; /* of the host instruction after the operation began, from the region's start */
+  uint16_t insn;
+  uint16_t block;
+} JitPoint;
+
+typedef struct JitRegion {
+  IrRegion *region;
+  uint8_t *start; /* executable; begins with the guest pc (8 bytes), then the entry */
+  uint32_t size;
+  uint32_t first_site, n_sites, n_points;
+  JitPoint *points;
+  bool broken, dead;
+} JitRegion;
+
+#define JIT_ENTRY 8 /* from JitRegion.start */
+
+typedef struct JitSite {
+  uint8_t *jump;   /* its rel32 (executable address); NULL: a stub only */
+  uint8_t *stub;
+  uint8_t *target; /* where it should lead now */
+  JitRegion *from;
+  IrSucc *succ; /* IR_EXIT_NEXT: where it leads */
+  uint64_t pc;  /* of the guest, when it is left there; unless the stub stores it */
+  uint32_t detail;
+  uint16_t block;
+  uint8_t kind; /* IrExitKind */
+  uint8_t pc_in_state;
+} JitSite;
+
+enum { JIT_SITE_DEAD, JIT_SITE_INDIRECT, JIT_FIRST_SITE };
+
+struct Jit {
+  IrConvention pins;
+  uint8_t pin_of[IR_STATE_SLOTS]; /* state slot -> host register (16 and up: xmm), X64_NONE */
+  bool bmi, fma, lzcnt;
+  int fd, fork_fd;
+  uint8_t *rx, *rw;
+  size_t size, used, first_free;
+  /* Stubs, executable addresses. */
+  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *calls_end, *dead, *indirect;
+  VEC(JitSite) sites;
+  VEC(JitRegion *) regions; /* in code order */
+  VEC(JitRegion *) broken;
+  IrPlace *place;
+  struct Lower *lower;
+};
+
+static inline uint8_t *jit_rw(const Jit *j, const uint8_t *rx) { return j->rw + (rx - j->rx); }
+
+extern const uint8_t jit_int_pin[IR_INT_PINS], jit_fp_pin[IR_FP_PINS]; /* host registers */
+
+/* A function that operations call: see call_full and call_keep in code.c. */
+typedef uint64_t JitFn(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_t c);
+/* fns.c: an operation's semantics as a function (NULL: it has none), and the hand-written ones. */
+extern JitFn *const jit_fns[IR_OPCODES];
+
+/* lower.c: emits r at the end of the code; false: no room. */
+bool jit_lower(Jit *j, JitRegion *jr);
+struct Lower *jit_lower_new(Jit *j);
+void jit_lower_free(struct Lower *l);
+
+/* Constants in the state, for vector operands: indices in IrState.jit.consts, each repeated in both halves. */
+enum { JIT_C_SIGN64, JIT_C_SIGN32 = 2, JIT_C_BOX = 4, JIT_C_NAN64 = 6, JIT_C_NAN32 = 8 };
+
+#endif

@@ -1,0 +1,106 @@
+/* Private to the lowering: lower.c (registers, blocks, exits), lower_ops.c (integer and memory), lower_fp.c, lower_probes.c. */
+#ifndef JIT_LOWER_H
+#define JIT_LOWER_H
+
+#include "jit/code.h"
+
+#define LOW_SCRATCH 20 /* registers below this number may hold values: gprs, then xmm0-xmm3 as 16-19 */
+
+typedef struct LowSnapshot {
+  IrRef in_reg[LOW_SCRATCH];
+  bool saved[LOW_SCRATCH];
+} LowSnapshot;
+
+typedef enum LowColdKind {
+  COLD_EXIT,      /* the site's stub */
+  COLD_BACK_EDGE, /* likewise, nothing jumps there unless the region is broken */
+  COLD_GUARD,
+  COLD_CANONICAL, /* d = the canonical NaN */
+  COLD_CALL,      /* d = the operation, by its function; operands in a, b, c */
+  COLD_DIVIDE,
+  COLD_FAULT,  /* the site's stub, once the address (register a, or operand c if that is X64_NONE) is in the state */
+  COLD_BUDGET, /* the site's stub, once the block's share is given back */
+} LowColdKind;
+
+typedef struct LowCold {
+  LowColdKind kind;
+  uint8_t *jump; /* rel32 that leads here, or NULL */
+  uint8_t *back; /* where to go on */
+  uint32_t k;    /* operation */
+  uint32_t site;
+  uint8_t a, b, c, d; /* registers, X64_NONE */
+  uint16_t block, insn;
+  LowSnapshot *snapshot;
+} LowCold;
+
+typedef struct LowJump { /* to a block of the region */
+  uint8_t *jump;
+  uint32_t site; /* of a back-edge, else 0 */
+  uint16_t block;
+} LowJump;
+
+typedef struct Lower {
+  Jit *j;
+  IrRegion *r;
+  JitRegion *jr;
+  IrPlace *p;
+  X64 x;
+  uint8_t *start; /* writable address of jr->start */
+  uint8_t *reg;   /* of a value: scratch register that holds it, or X64_NONE */
+  bool *saved;    /* its slot holds it */
+  bool *xmm;      /* it lives in vector registers */
+  IrRef in_reg[LOW_SCRATCH];
+  uint32_t locked; /* registers that the current operation uses */
+  uint32_t now;    /* operation */
+  uint16_t block, insn;
+  bool inline_rounding; /* the block has made sure that the dynamic rounding mode is one of the host's */
+  VEC(LowCold) cold;
+  VEC(LowJump) jumps;
+  VEC(JitPoint) points;
+  uint32_t block_at[IR_MAX_BLOCKS];
+} Lower;
+
+/* lower.c */
+const IrOp *low_op(const Lower *l, IrRef ref);
+bool low_is_imm(const Lower *l, IrRef ref);
+uint64_t low_imm(const Lower *l, IrRef ref);
+bool low_dies(const Lower *l, IrRef ref);
+unsigned low_temp(Lower *l, bool xmm);
+void low_take(Lower *l, unsigned reg);
+void low_fetch(Lower *l, unsigned reg, IrRef ref);
+void low_unlock(Lower *l, unsigned reg);
+void low_move(Lower *l, unsigned to, unsigned from);
+void low_copy(Lower *l, unsigned to, IrRef ref);
+unsigned low_use(Lower *l, IrRef ref, bool xmm);
+unsigned low_gpr(Lower *l, IrRef ref);
+unsigned low_xmm(Lower *l, IrRef ref); /* number without the 16 */
+bool low_memory(const Lower *l, IrRef ref, X64Mem *m);
+unsigned low_def(Lower *l, IrRef ref, IrRef hint);
+void low_defined(Lower *l, IrRef ref);
+unsigned low_where(const Lower *l, IrRef ref); /* register in which low_def has it made */
+void low_result(Lower *l, IrRef ref, unsigned from);
+void low_spill_all(Lower *l, uint32_t set);
+uint32_t low_site(Lower *l, JitSite site);
+void low_put_aside(Lower *l, LowCold c);
+void low_exit(Lower *l, uint8_t *jump, JitSite site);
+void low_point(Lower *l);
+uint32_t low_operation(Lower *l, uint32_t k); /* returns the next one to lower */
+
+/* lower_ops.c */
+uint32_t low_body(Lower *l, uint32_t k);
+X64Cond low_condition(Lower *l, IrRef ref); /* emits the test of a value; true if the condition holds */
+void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c, uint64_t c_raw, bool full);
+
+X64Mem low_address(Lower *l, const IrOp *op);
+void low_cold_divide(Lower *l, const LowCold *c);
+
+/* lower_fp.c */
+bool low_is_rounding_check(const Lower *l, const IrOp *trap_if);
+bool low_fp(Lower *l, uint32_t k);
+void low_block_begin(Lower *l, const IrBlock *b);
+void low_cold(Lower *l, const LowCold *c);
+
+/* lower_probes.c */
+bool low_probe(Lower *l, uint32_t k);
+
+#endif

@@ -1,0 +1,69 @@
+/* Lowering of instrumentation operations. */
+#include "jit/lower.h"
+
+static X64Mem counter(uint64_t offset) { return x64_gs(IR_COUNTERS_AT + offset); }
+
+static X64Mem absolute(Lower *l, uint64_t address) {
+  unsigned t = low_temp(l, false);
+  x64_mov_imm(&l->x, t, address);
+  return x64_at(t, 0);
+}
+
+static void lower_budget(Lower *l, uint32_t k) {
+  const IrOp *op = low_op(l, (IrRef)k);
+  x64_mi(&l->x, X64_ALU_I, ALU_SUB, x64_gs(offsetof(IrState, budget)), op->a);
+  LowCold c = {.kind = COLD_BUDGET, .jump = x64_jcc(&l->x, CC_S), .k = k};
+  c.site = low_site(l, (JitSite){.kind = IR_EXIT_BUDGET, .pc = op->imm});
+  low_put_aside(l, c);
+}
+
+static void lower_stop(Lower *l, const IrOp *op) {
+  x64_mi(&l->x, X64_ALU_I | X64_32, ALU_CMP, x64_gs(offsetof(IrState, stop)), 0);
+  low_exit(l, x64_jcc(&l->x, CC_NE), (JitSite){.kind = IR_EXIT_STOP, .pc = op->imm});
+}
+
+static void lower_count_if(Lower *l, const IrOp *op) {
+  if (low_is_imm(l, op->a)) {
+    if (low_imm(l, op->a)) x64_mi(&l->x, X64_ALU_I, ALU_ADD, counter(op->imm), 1);
+    return;
+  }
+  X64Cond cc = low_condition(l, op->a);
+  unsigned t = low_temp(l, false);
+  x64_setcc(&l->x, cc, t);
+  x64_rr(&l->x, X64_MOVZX8, t, t);
+  x64_rm(&l->x, X64_ADD_STORE, t, counter(op->imm));
+}
+
+static void lower_ring_put(Lower *l, const IrOp *op) {
+  unsigned record = low_gpr(l, op->a);
+  int64_t imm = (int64_t)low_imm(l, op->b);
+  if (low_is_imm(l, op->b) && x64_fits(imm))
+    x64_mi(&l->x, X64_MOV_I, 0, x64_at(record, (int32_t)op->imm), (int32_t)imm);
+  else
+    x64_rm(&l->x, X64_MOV_STORE, low_gpr(l, op->b), x64_at(record, (int32_t)op->imm));
+}
+
+static void lower_count(Lower *l, const IrOp *op) { x64_mi(&l->x, X64_ALU_I, ALU_ADD, counter(op->imm), op->a); }
+
+bool low_probe(Lower *l, uint32_t k) {
+  const IrOp *op = low_op(l, (IrRef)k);
+  JitFn *fn = jit_fns[op->code];
+  switch (op->code) {
+  case IR_count: lower_count(l, op); break;
+  case IR_count_if: lower_count_if(l, op); break;
+  case IR_budget: lower_budget(l, k); break;
+  case IR_stop_if_asked: lower_stop(l, op); break;
+  case IR_nth: low_call(l, k, fn, op->imm, op->a, 0, 0, op->a == 0, false); break;
+  case IR_callout: low_call(l, k, fn, op->imm, op->a, op->b, 0, op->c, true); break;
+  case IR_plane_test: low_call(l, k, fn, op->imm, op->a, 0, 0, op->b, false); break;
+  case IR_ring_open: low_call(l, k, fn, op->imm, 0, 0, 0, 0, true); break;
+  case IR_ring_put: lower_ring_put(l, op); break;
+  case IR_edge_ind: low_call(l, k, fn, op->imm, op->a, 0, 0, 0, false); break;
+  case IR_cs_call:
+  case IR_cs_ret:
+  case IR_cs_jump: low_call(l, k, fn, op->imm, op->a, op->b, 0, 0, false); break;
+  default: return false;
+  }
+  (void)absolute;
+  return true;
+}
