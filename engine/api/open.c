@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "jit/jit.h"
 #include "os/os.h"
 
 static KitEmu *live; /* one guest per process: addresses are the host's */
@@ -57,7 +56,6 @@ static void destroy(KitEmu *emu) {
   api_close_images(emu);
   if (emu->cache) core_cache_free(emu->cache);
   emu->cache = NULL;
-  jit_free(emu->jit);
   core_free_owned(emu);
   if (emu->hooks) core_hooks_free(emu->hooks);
   emu->hooks = NULL;
@@ -68,10 +66,6 @@ static void destroy(KitEmu *emu) {
   free(emu->sysroot);
   free(emu);
   live = NULL;
-}
-
-static size_t code_size(const KitOptions *opt) {
-  return opt->code_size ? opt->code_size : JIT_CODE_SIZE;
 }
 
 KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
@@ -99,7 +93,7 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
     destroy(emu);
     return st;
   }
-  if (!opt->interp) emu->jit = jit_new(&emu->guest->convention, code_size(opt), opt->without);
+  core_jit_open(emu);
   *out = emu;
   return KIT_OK;
 }

@@ -451,7 +451,7 @@ int64_t core_mremap(Emu *emu, CoreThread *t, uint64_t old, uint64_t old_len, uin
 int core_madvise(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int advice) {
   (void)t;
   if (va % CORE_PAGE) return -EINVAL;
-  if (advice >= 100) return -EPERM; /* MADV_HWPOISON, MADV_SOFT_OFFLINE */
+  if (advice == 100 || advice == 101) return -EPERM; /* MADV_HWPOISON, MADV_SOFT_OFFLINE */
   if (!len) return 0;
   if (len > CORE_LINE || va > CORE_LINE - len) return -ENOMEM;
   len = page_up(len);

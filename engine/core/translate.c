@@ -61,6 +61,7 @@ void core_cache_free(CoreCache *c) {
   vec_free(&c->dropped);
   vec_free(&c->deferred);
   ir_builder_free(c->builder);
+  jit_free(c->emu->jit);
   free(c->links);
   free(c);
 }
@@ -365,6 +366,12 @@ IrRegion *core_region(Emu *emu, uint64_t pc) {
 
 IrRegion *core_region_single(Emu *emu, uint64_t pc) {
   return lookup(emu, &emu->cache->singles, pc, true);
+}
+
+void core_jit_open(Emu *emu) {
+  const KitOptions *o = &emu->opt;
+  if (!o->interp)
+    emu->jit = jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE, o->without);
 }
 
 bool core_before_fork(Emu *emu) { return !emu->jit || jit_before_fork(emu->jit); }

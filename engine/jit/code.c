@@ -1,7 +1,6 @@
 /* Code memory, sites, stubs, and the ways in and out. See jit.h. */
 #include <asm/prctl.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,20 +192,21 @@ static void make_stubs(Jit *j) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int code_file(size_t size) {
+/* One memory, mapped twice. */
+static bool map_code(size_t size, uint8_t **rw, uint8_t **rx) {
   int fd = memfd_create("kitlua code", MFD_CLOEXEC);
-  if (fd < 0) return -1;
-  int high = fcntl(fd, F_DUPFD_CLOEXEC, 1 << 20); /* out of the guest's way, if limits allow */
-  if (high < 0) high = fcntl(fd, F_DUPFD_CLOEXEC, 900);
-  if (high >= 0) {
-    close(fd);
-    fd = high;
-  }
-  if (ftruncate(fd, (off_t)size)) {
-    close(fd);
-    return -1;
-  }
-  return fd;
+  if (fd < 0) return false;
+  const int flags = MAP_SHARED | MAP_NORESERVE;
+  bool sized = !ftruncate(fd, (off_t)size);
+  *rw = sized ? mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0) : MAP_FAILED;
+  *rx = sized ? mmap(NULL, size, PROT_READ | PROT_EXEC, flags, fd, 0) : MAP_FAILED;
+  int err = errno;
+  close(fd);
+  if (*rw != MAP_FAILED && *rx != MAP_FAILED) return true;
+  if (*rw != MAP_FAILED) munmap(*rw, size);
+  if (*rx != MAP_FAILED) munmap(*rx, size);
+  errno = err;
+  return false;
 }
 
 Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without) {
@@ -216,16 +216,8 @@ Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without)
   j->bmi = __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi") && !(without & JIT_NO_BMI);
   j->lzcnt = __builtin_cpu_supports("lzcnt") && j->bmi;
   j->fma = __builtin_cpu_supports("fma") && !(without & JIT_NO_FMA);
-  int fd = code_file(code_size);
-  j->rw = fd < 0 ? MAP_FAILED : mmap(NULL, code_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  j->rx = j->rw == MAP_FAILED ? MAP_FAILED
-                              : mmap(NULL, code_size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  int err = errno;
-  if (fd >= 0) close(fd);
-  if (j->rx == MAP_FAILED) {
-    if (j->rw != MAP_FAILED) munmap(j->rw, code_size);
+  if (!map_code(code_size, &j->rw, &j->rx)) {
     free(j);
-    errno = err;
     return NULL;
   }
   memset(j->pin_of, X64_NONE, sizeof j->pin_of);
@@ -266,28 +258,24 @@ const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size) {
   return r->host ? r->host->start + JIT_ENTRY : NULL;
 }
 
-/* A shared mapping is shared with the child of a fork as well: it gets a copy. */
+/* A shared mapping is shared with the child of a fork as well: it gets a copy, mapped here already, since descriptors may be
+ * shared too. */
 bool jit_before_fork(Jit *j) {
-  j->fork_fd = code_file(j->size);
-  if (j->fork_fd < 0) return false;
-  for (size_t done = 0; done < j->used;) {
-    ssize_t n = pwrite(j->fork_fd, j->rw + done, j->used - done, (off_t)done);
-    if (n <= 0) {
-      close(j->fork_fd);
-      return false;
-    }
-    done += (size_t)n;
-  }
+  if (!map_code(j->size, &j->fork_rw, &j->fork_rx)) return false;
+  memcpy(j->fork_rw, j->rw, j->used);
   return true;
 }
 
 void jit_after_fork(Jit *j, bool child) {
-  if (child) {
-    void *rw = mmap(j->rw, j->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, j->fork_fd, 0);
-    void *rx = mmap(j->rx, j->size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, j->fork_fd, 0);
-    if (rw == MAP_FAILED || rx == MAP_FAILED) base_oom(j->size);
+  if (!child) {
+    munmap(j->fork_rw, j->size);
+    munmap(j->fork_rx, j->size);
+    return;
   }
-  close(j->fork_fd);
+  const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+  if (mremap(j->fork_rw, j->size, j->size, flags, j->rw) == MAP_FAILED ||
+      mremap(j->fork_rx, j->size, j->size, flags, j->rx) == MAP_FAILED)
+    base_oom(j->size);
 }
 
 /* ---- regions --------------------------------------------------------------------------------- */

@@ -44,8 +44,7 @@ struct Jit {
   IrConvention pins;
   uint8_t pin_of[IR_STATE_SLOTS]; /* state slot -> host register (16 and up: xmm), X64_NONE */
   bool bmi, fma, lzcnt;
-  int fd, fork_fd;
-  uint8_t *rx, *rw;
+  uint8_t *rx, *rw, *fork_rx, *fork_rw; /* fork_: the child's, while there is a fork */
   size_t size, used, first_free;
   /* Stubs, executable addresses. */
   uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *calls_end, *dead, *indirect;

@@ -243,16 +243,18 @@ void low_result(Lower *l, IrRef ref, unsigned from) {
 
 static void release(Lower *l) {
   l->locked = 0;
-  for (unsigned reg = 0; reg < 20; reg++)
+  for (unsigned reg = 0; reg < LOW_SCRATCH; reg++)
     if (l->in_reg[reg] && l->p->last_use[l->in_reg[reg]] <= l->now) forget_reg(l, reg);
 }
 
 /* Scratch registers are about to be lost: values that are wanted later go to their slots. */
-void low_spill_all(Lower *l, uint32_t set) {
-  for (unsigned reg = 0; reg < 20; reg++) {
-    if (!(set >> reg & 1) || !l->in_reg[reg]) continue;
-    if (l->p->last_use[l->in_reg[reg]] > l->now) evict(l, reg);
-    else forget_reg(l, reg);
+void low_spill_all(Lower *l) {
+  for (unsigned reg = 0; reg < LOW_SCRATCH; reg++) {
+    if (!l->in_reg[reg]) continue;
+    if (l->p->last_use[l->in_reg[reg]] > l->now)
+      evict(l, reg);
+    else
+      forget_reg(l, reg);
   }
 }
 

@@ -79,7 +79,7 @@ unsigned low_def(Lower *l, IrRef ref, IrRef hint);
 void low_defined(Lower *l, IrRef ref);
 unsigned low_where(const Lower *l, IrRef ref); /* register in which low_def has it made */
 void low_result(Lower *l, IrRef ref, unsigned from);
-void low_spill_all(Lower *l, uint32_t set);
+void low_spill_all(Lower *l);
 uint32_t low_site(Lower *l, JitSite site);
 void low_put_aside(Lower *l, LowCold c);
 void low_exit(Lower *l, uint8_t *jump, JitSite site);

@@ -483,12 +483,9 @@ void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, I
   const IrOp *op = low_op(l, (IrRef)k);
   pass(l, a, 0);
   pass(l, b, 1);
-  low_spill_all(l, 0xfffff & ~(c ? 1u << RDX : 0)); /* vector registers are lost in call_full only */
-  if (c)
-    low_fetch(l, RDX, c);
-  else
-    x64_mov_imm(&l->x, RDX, c_raw);
-  low_spill_all(l, 0xfffff);
+  if (c) low_fetch(l, RDX, c);
+  low_spill_all(l);
+  if (!c) x64_mov_imm(&l->x, RDX, c_raw);
   if (full) { /* whoever is called may ask where the guest is, or fault there */
     low_point(l);
     unsigned t = RAX;

@@ -341,8 +341,13 @@ void os_signal_close(Emu *emu) {
     os_raw(SYS_setitimer, which, (long)(uintptr_t)&off, 0, 0, 0, 0);
   for (size_t i = 0; i < timers.n; i++) os_raw(SYS_timer_delete, timers.at[i], 0, 0, 0, 0, 0);
   vec_free(&timers);
-  for (int s = 1; s < OS_SIGNALS; s++)
-    if (s != SIGKILL && s != SIGSTOP) host_action(s, &saved[s], NULL);
+  /* What the guest had blocked and never took ends with it: ignoring a signal discards it. */
+  const KernelAction ignore = {.handler = (void *)(uintptr_t)K_IGN};
+  for (int s = 1; s < OS_SIGNALS; s++) {
+    if (s == SIGKILL || s == SIGSTOP) continue;
+    if (os_signal_default(s) != OS_IGNORE) host_action(s, &ignore, NULL);
+    host_action(s, &saved[s], NULL);
+  }
   owner = NULL;
 }
 
