@@ -37,34 +37,39 @@ local opt = options.parse(words, {
 
 -- The output by a name that is still good when the guest has gone to another folder.
 local function lasting(name)
-  local path = name:sub(1, 1) ~= "/" and (os.getenv("PWD") or ".") .. "/" .. name or name
-  local there = io.open(path)
-  return there and there:close() and path or name
+  if name:sub(1, 1) == "/" then return name end
+  local pwd <close> = assert(io.popen("pwd"))
+  return pwd:read("l") .. "/" .. name
 end
 
-local out, root = io.stderr, math.tointeger(first)
-do
-  local message
-  if opt.o then out, message = io.open(first and file or opt.o, first and "a" or "w") end
-  if not out then options.fail("strace: cannot write the trace: %s", message) end
-  out:setvbuf("full", 65536)
-  local stat = assert(io.open("/proc/self/stat"))
-  root = root or stat:read("n")
-  stat:close()
-  -- strace goes on after an exec, whether --trace-children was given or not.
-  local again = kit.options.reexec
-  if kit.options.trace_children then again = table.move(again, 1, #again - #arg - 1, 1, {}) end
-  again[#again + 1] = arg[0]
-  again[#again + 1] = ("--continued=%d,%s"):format(root, first and file or opt.o and lasting(opt.o) or "")
-  table.move(words, 1, #words, #again + 1, again)
-  kit.options.reexec, kit.options.trace_children = again, true
+local function own_pid()
+  local stat <close> = assert(io.open("/proc/self/stat"))
+  return stat:read("n")
 end
+
+-- strace goes on after an exec, whether --trace-children was given or not.
+local root = math.tointeger(first) or own_pid()
+local again = kit.options.reexec
+if kit.options.trace_children then again = table.move(again, 1, #again - #arg - 1, 1, {}) end
+again[#again + 1] = arg[0]
+again[#again + 1] = ("--continued=%d,%s"):format(root, first and file or opt.o and lasting(opt.o) or "")
+kit.options.reexec, kit.options.trace_children = table.move(words, 1, #words, #again + 1, again), true
 
 local emu <close> = assert(kit.open(kit.command))
 if not opt.f and emu.pid ~= root then -- a child's exec: not asked for
   emu:run()
   return
 end
+
+-- Opened now, when files have got numbers that the guest does not see.
+local out = io.stderr
+if opt.o then
+  local message
+  out, message = io.open(first and file or opt.o, first and "a" or "w")
+  if not out then options.fail("strace: cannot write the trace: %s", message) end
+end
+out:setvbuf("full", 65536)
+
 local decode = decoder.new(emu, {strings = opt.s, verbose = opt.v})
 
 -- ---- which calls and signals ---------------------------------------------------------------------------------
@@ -192,11 +197,17 @@ end
 local paths = {}
 if opt.y then decode.fd_text = function(fd) return paths[fd] and ("%d<%s>"):format(fd, paths[fd]) or ("%d"):format(fd) end end
 
+local function unknown_call(nr)
+  local info = {name = ("syscall_%#x"):format(nr), args = {}, ret = "int", classes = ""}
+  for i = 1, 6 do info.args[i] = {kind = "hex", name = ""} end
+  return info
+end
+
 local infos = {}
 local function info_of(nr)
   local info = infos[nr]
   if info == nil then
-    info = emu:syscall_info(nr) or {name = ("syscall_%#x"):format(nr), args = {}, ret = "int", classes = ""}
+    info = emu:syscall_info(nr) or unknown_call(nr)
     info.wanted = want_call(info.name, info.classes)
     infos[nr] = info
   end
@@ -242,11 +253,11 @@ local function entry_text(call)
   call.next = 1
   while call.next <= #call.info.args and not is_late(call, call.next) do
     local one = argument(call, call.next)
-    if not one then
+    if one == nil then
       call.next = #call.info.args + 1
       break
     end
-    shown[#shown + 1] = one
+    if one then shown[#shown + 1] = one end
     call.next = call.next + 1
   end
   call.comma = #shown > 0 and call.next <= #call.info.args and ", " or ""
@@ -256,8 +267,9 @@ end
 local function exit_text(call, result)
   local shown = {}
   for i = call.next, #call.info.args do
-    shown[#shown + 1] = argument(call, i, result)
-    if not shown[i - call.next + 1] then break end
+    local one = argument(call, i, result)
+    if one == nil then break end
+    if one then shown[#shown + 1] = one end
   end
   return (#shown > 0 and call.comma or "") .. table.concat(shown, ", ")
 end

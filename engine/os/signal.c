@@ -175,7 +175,9 @@ static void foreign_signal(int signo, siginfo_t *info, void *context) {
   bool by_timer =
       info->si_code == SI_TIMER ||
       (info->si_code == SI_KERNEL && BIT(signo) & (BIT(SIGALRM) | BIT(SIGVTALRM) | BIT(SIGPROF)));
-  if (owner && owner->ended && by_timer) return; /* set by the guest that was */
+  bool by_itself = info->si_code <= 0 && !by_timer && info->si_pid == getpid();
+  if (owner && owner->ended && (by_timer || by_itself))
+    return; /* the guest's that was, never taken */
   if (!lives || (BIT(signo) & by_user && os_process(owner)->actions[signo].handler == K_DFL)) {
     as_without_us(signo, info, context);
     return;
@@ -341,13 +343,8 @@ void os_signal_close(Emu *emu) {
     os_raw(SYS_setitimer, which, (long)(uintptr_t)&off, 0, 0, 0, 0);
   for (size_t i = 0; i < timers.n; i++) os_raw(SYS_timer_delete, timers.at[i], 0, 0, 0, 0, 0);
   vec_free(&timers);
-  /* What the guest had blocked and never took ends with it: ignoring a signal discards it. */
-  const KernelAction ignore = {.handler = (void *)(uintptr_t)K_IGN};
-  for (int s = 1; s < OS_SIGNALS; s++) {
-    if (s == SIGKILL || s == SIGSTOP) continue;
-    if (os_signal_default(s) != OS_IGNORE) host_action(s, &ignore, NULL);
-    host_action(s, &saved[s], NULL);
-  }
+  for (int s = 1; s < OS_SIGNALS; s++)
+    if (s != SIGKILL && s != SIGSTOP) host_action(s, &saved[s], NULL);
   owner = NULL;
 }
 

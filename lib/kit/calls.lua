@@ -2,7 +2,8 @@
 -- behind the result, arguments that are left out.
 --
 --   calls.whole[name](decode, args)            all the arguments, known at entry; nil: as the table says
---   calls.arg[name][i] = {late = true?, function(decode, value, args, result, before)}    one argument; nil ends the list
+--   calls.arg[name][i] = {late = true?, fn = function(decode, value, args, result, before)}
+--                                              one argument; nil ends the list, false leaves it out
 --   calls.result[name](decode, result, args)   the result's text, for a call that did not fail; nil: as the table says
 --   calls.before[name](decode, args)           what is kept from entry to exit
 --   calls.interrupted[name]                    the errno that the kernel gives while it decides about a restart
@@ -66,7 +67,7 @@ argument("mknodat", 4, function(_, dev, a)
   local kind = a[3] & 0xf000
   if kind == 0x2000 or kind == 0x6000 then return decoder.makedev(dev) end
 end)
-argument("preadv pwritev", 5, function() end) -- the upper half of the position, for machines of 32 bits
+argument("preadv pwritev preadv2 pwritev2", 5, function() return false end) -- the upper half of the position, for machines of 32 bits
 argument("close_range", 1, function(_, v) return ("%d"):format(v & 0xffffffff) end)
 argument("close_range", 2, function(_, v) return ("%d"):format(v & 0xffffffff) end)
 argument("statx", 3, function(decode, v)

@@ -28,7 +28,7 @@ function M.quote(s)
     local b = c:byte()
     if escapes[c] then out[i] = escapes[c]
     elseif b >= 32 and b < 127 then out[i] = c
-    elseif s:sub(i + 1, i + 1):match("%d") then out[i] = ("\\%03o"):format(b)
+    elseif s:sub(i + 1, i + 1):match("[0-7]") then out[i] = ("\\%03o"):format(b)
     else out[i] = ("\\%o"):format(b) end
   end
   return '"' .. table.concat(out) .. '"'
@@ -145,7 +145,7 @@ function field.hex(_, v) return address(v) end
 function field.mode(_, v) return M.mode(v) end
 function field.dev(_, v) return M.makedev(v) end
 function field.time(_, v) return ("%d /* %s */"):format(v, os.date("!%Y-%m-%dT%H:%M:%S+0000", v)) end
-function field.sig(_, v) return v == 0 and "0" or kit.signal_name(v) end
+function field.sig(_, v) return v > 0 and v <= 64 and kit.signal_name(v) or ("%d"):format(v) end
 function field.sigset(_, v) return M.sigset(v) end
 function field.limit(_, v)
   if v == -1 then return "RLIM64_INFINITY" end
@@ -278,7 +278,8 @@ function M:pollfds(va, n, result)
   for i = 0, math.min(n, 64) - 1 do
     local fd, events, revents = self.mem:unpack("<i4I2I2", va + 8 * i)
     if not fd then return address(va) end
-    if not result then out[#out + 1] = ("{fd=%d, events=%s}"):format(fd, self:flags("poll", events))
+    if not result and fd < 0 then out[#out + 1] = ("{fd=%d}"):format(fd)
+    elseif not result then out[#out + 1] = ("{fd=%d, events=%s}"):format(fd, self:flags("poll", events))
     elseif revents ~= 0 then out[#out + 1] = ("{fd=%d, revents=%s}"):format(fd, self:flags("poll", revents)) end
   end
   return "[" .. table.concat(out, ", ") .. "]"
@@ -304,7 +305,7 @@ function kinds.uint(_, v) return M.unsigned(v) end
 function kinds.hex(_, v, arg) return v == 0 and (zero_is_null[arg.name] and "NULL" or "0") or ("%#x"):format(v) end
 function kinds.ptr(_, v) return address(v) end
 function kinds.mode(_, v) return M.octal(v & 0xfff) end
-function kinds.sig(_, v) return int32(v) == 0 and "0" or kit.signal_name(int32(v)) end
+function kinds.sig(_, v) return v > 0 and v <= 64 and kit.signal_name(v) or ("%d"):format(int32(v)) end
 function kinds.fd(self, v) return self.fd_text and self.fd_text(int32(v)) or ("%d"):format(int32(v)) end
 function kinds.dirfd(self, v) return int32(v) == -100 and "AT_FDCWD" or kinds.fd(self, v) end
 kinds.tid = kinds.int
