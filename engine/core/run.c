@@ -121,6 +121,8 @@ static void pending_work(CoreThread *t) {
     }
     emu->os->deliver(t);
   }
+  if (emu->kill_asked && !emu->ended) /* asked for while t was stopped */
+    core_process_exit(t, 0, emu->kill_asked);
 }
 
 /* The budget did not suffice for the block at pc: account for it, then stop, give others a turn, or
