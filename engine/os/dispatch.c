@@ -282,6 +282,23 @@ static OsAgain again(int64_t result) {
                                  : OS_DONE;
 }
 
+/* A hook of the call's entry stops the guest: there, before the call is made, so that going on
+ * makes it, once. False: it is not to be made, as the guest is somewhere else now, or ends. */
+static bool stop_before_call(CoreThread *t, uint64_t pc) {
+  Emu *emu = t->emu;
+  IrState *s = t->state;
+  uint64_t next = s->pc;
+  KitStop stop = emu->stop;
+  t->stop_asked = false;
+  s->stop = 0;
+  s->pc = stop.pc = pc;
+  core_stop(t, &stop);
+  bool moved = s->pc != pc;
+  if (!moved) s->pc = next;
+  s->interrupt = os_thread(t)->pending || emu->interrupt_asked || emu->kill_asked;
+  return !moved && !emu->kill_asked;
+}
+
 void os_syscall(CoreThread *t) {
   Emu *emu = t->emu;
   const Guest *g = emu->guest;
@@ -301,8 +318,11 @@ void os_syscall(CoreThread *t) {
   if (watched != os_process(emu)->signals_watched) os_watch_signals(emu, watched);
   if (!o->rewound) o->deadline = 0;
   o->rewound = false;
-  bool replaced =
-      core_hooks_want(emu, KIT_EV_SYSCALL) && core_raise(t, &ev) & (KIT_DENY | KIT_REPLACE);
+  int verdict = core_hooks_want(emu, KIT_EV_SYSCALL) ? core_raise(t, &ev) : 0;
+  bool replaced = verdict & (KIT_DENY | KIT_REPLACE);
+  if (verdict & KIT_STOP && t->stop_asked && !os_process(emu)->vfork_child &&
+      !stop_before_call(t, ev.pc))
+    return;
   uint64_t args[6]; /* read again: a hook may have changed the registers */
   for (int i = 0; i < 6; i++) args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
   int64_t result = replaced ? ev.syscall.result : call_row(t, row, nr, args);

@@ -1,14 +1,24 @@
 -- The interactive console of `kitlua -i`: gdb's short commands, and any Lua.
 --
 -- A line is a command if its first word is one (see `help`), else Lua: an expression is printed, a statement executed, with `kit`,
--- `emu`, `regs` and `mem` at hand. Commands are functions in M.commands: session, arguments -> text to print or nil.
+-- `emu`, `regs` and `mem` at hand. Commands are functions in M.commands: session, arguments -> text to print or nil. Each needs
+-- "nothing", a "program", or one that is "alive".
 local kit = require "kit"
 
 local M = {commands = {}, help = {}}
 local commands = M.commands
 
-local function define(names, usage, what, fn)
-  for name in names:gmatch("%S+") do commands[name] = fn end
+local function check_needs(s, needs)
+  if needs ~= "nothing" and not s.emu then error("there is no program: kitlua -i -- PROGRAM [args]", 0) end
+  if needs == "alive" and s.ended then error("the program has ended", 0) end
+end
+
+local function define(names, needs, usage, what, fn)
+  local function checked(s, args)
+    check_needs(s, needs)
+    return fn(s, args)
+  end
+  for name in names:gmatch("%S+") do commands[name] = checked end
   M.help[#M.help + 1] = ("  %-22s %s"):format(usage, what)
 end
 
@@ -41,11 +51,16 @@ function Session:address(text)
   return math.tointeger(value) or error(("'%s' is no address"):format(text), 0)
 end
 
--- A Lua expression in which $name is a register.
+-- Lua in which $name is a register: not in strings, where a $ does not keep it from being compiled.
+function Session:compile(text)
+  local chunk, message = load(text, "=console", "t", self.env)
+  if chunk or not text:find("$", 1, true) then return chunk, message end
+  return load((text:gsub("%$([%a_][%w_]*)", "regs.%1")), "=console", "t", self.env)
+end
+
 function Session:evaluate(text)
-  local source = text:gsub("%$([%w_]+)", "regs.%1")
-  local chunk, message = load("return " .. source, "=console", "t", self.env)
-  if not chunk then error(message, 0) end
+  local chunk, message = self:compile("return " .. text)
+  if not chunk then error((message:gsub("^console:1: ", "")), 0) end
   return chunk()
 end
 
@@ -75,20 +90,29 @@ function Session:stopped(stop, message)
   if stop.reason == "watch" then
     what = ("watch: %s of %d bytes at 0x%x"):format(stop.is_write and "store" or "load", stop.size, stop.addr)
   end
-  if stop.reason == "step" or stop.reason == "hook" then return self:here() end
-  return ("%s\n%s"):format(what, self:here())
+  local hit = stop.reason == "hook" and self.hit
+  self.hit = nil
+  if stop.reason == "step" or stop.reason == "hook" and not hit then return self:here() end
+  return ("%s\n%s"):format(hit or what, self:here())
 end
 
 function Session:add(kind, text, hook)
   local id = self.next_id
   self.next_id = id + 1
-  self.breaks[id] = {kind = kind, text = text, hook = hook}
+  self.breaks[id] = {kind = kind, text = text, hook = hook, hits = 0}
   return id
+end
+
+-- What a hook of a breakpoint or catchpoint returns to stop there.
+function Session:stop_at(id, what)
+  self.breaks[id].hits = self.breaks[id].hits + 1
+  self.hit = ("%s %d%s"):format(self.breaks[id].kind, id, what or "")
+  return "stop"
 end
 
 -- ---- commands ---------------------------------------------------------------------------------------------------
 
-define("help h", "help", "this text", function()
+define("help h", "nothing", "help", "this text", function()
   return "commands:\n" .. table.concat(M.help, "\n") .. "\nanything else is Lua (kit, emu, regs, mem; $a0 is a register in expressions)"
 end)
 
@@ -100,19 +124,20 @@ local function break_at(temporary)
     local id, hook
     local function hit()
       if condition and not s:evaluate(condition) then return end
+      local verdict = s:stop_at(id)
       if temporary then
         s.breaks[id] = nil
         hook:close()
       end
-      return "stop"
+      return verdict
     end
     hook = s.emu:on("exec", {pc = pc}, hit)
     id = s:add("breakpoint", where, hook)
     return ("breakpoint %d at %s"):format(id, s:where(pc))
   end
 end
-define("b break", "b WHERE [if EXPR]", "breakpoint: symbol, file:line, 0xADDRESS", break_at(false))
-define("tb tbreak", "tb WHERE", "breakpoint that goes with its first hit", break_at(true))
+define("b break", "program", "b WHERE [if EXPR]", "breakpoint: symbol, file:line, 0xADDRESS", break_at(false))
+define("tb tbreak", "program", "tb WHERE", "breakpoint that goes with its first hit", break_at(true))
 
 local function watch(event)
   return function(s, args)
@@ -125,21 +150,29 @@ local function watch(event)
     return ("watchpoint %d on %d bytes at 0x%x (%s)"):format(id, len, addr, event)
   end
 end
-define("watch", "watch WHERE [LEN]", "stop after a store there", watch("store"))
-define("rwatch", "rwatch WHERE [LEN]", "stop after a load", watch("load"))
-define("awatch", "awatch WHERE [LEN]", "stop after either", watch("access"))
+define("watch", "alive", "watch WHERE [LEN]", "stop after a store there", watch("store"))
+define("rwatch", "alive", "rwatch WHERE [LEN]", "stop after a load", watch("load"))
+define("awatch", "alive", "awatch WHERE [LEN]", "stop after either", watch("access"))
 
-define("catch", "catch syscall [NAME]", "stop at a system call; `catch signal [NAME]`", function(s, args)
+local function emu_call(s, ev)
+  local info = s.emu:syscall_info(ev.nr)
+  return info and info.name or tostring(ev.nr)
+end
+
+define("catch", "alive", "catch syscall [NAME]", "stop at a system call; `catch signal [NAME]`", function(s, args)
   local what, name = args:match("^(%S+)%s*(%S*)$")
   local filter = {}
   if what == "syscall" and name ~= "" then filter.name = name
   elseif what == "signal" and name ~= "" then filter.signal = name
   elseif what ~= "syscall" and what ~= "signal" then error("catch syscall or catch signal", 0) end
-  local id = s:add("catch", args, s.emu:on(what, filter, function() return "stop" end))
+  local id
+  id = s:add("catchpoint", args, s.emu:on(what, filter, function(ev)
+    return s:stop_at(id, ": " .. what .. " " .. (what == "syscall" and emu_call(s, ev) or ev.name))
+  end))
   return ("catchpoint %d"):format(id)
 end)
 
-define("delete d", "d [N]", "delete a breakpoint, watchpoint or catchpoint; all without N", function(s, args)
+define("delete d", "program", "d [N]", "delete a breakpoint, watchpoint or catchpoint; all without N", function(s, args)
   local ids = args ~= "" and {tonumber(args)} or {}
   if args == "" then for id in pairs(s.breaks) do ids[#ids + 1] = id end end
   for _, id in ipairs(ids) do
@@ -149,15 +182,15 @@ define("delete d", "d [N]", "delete a breakpoint, watchpoint or catchpoint; all 
   end
 end)
 
-define("c continue r run", "c", "go on until something stops the program", function(s)
+define("c continue r run", "alive", "c", "go on until something stops the program", function(s)
   return s:stopped(s.emu:run())
 end)
 
-define("si stepi", "si [N]", "N instructions", function(s, args)
+define("si stepi", "alive", "si [N]", "N instructions", function(s, args)
   return s:stopped(s.emu:step(tonumber(args) or 1))
 end)
 
-define("ni nexti", "ni", "one instruction, calls as a whole", function(s)
+define("ni nexti", "alive", "ni", "one instruction, calls as a whole", function(s)
   local emu = s.emu
   local insn = emu:disasm(emu.regs.pc)[1]
   if not insn.text:match("^jal") then return s:stopped(emu:step(1)) end
@@ -186,10 +219,10 @@ local function step_line(over)
     return s:stopped(stop, message)
   end
 end
-define("s step", "s", "to another source line", step_line(false))
-define("n next", "n", "the same, calls as a whole", step_line(true))
+define("s step", "alive", "s", "to another source line", step_line(false))
+define("n next", "alive", "n", "the same, calls as a whole", step_line(true))
 
-define("finish fin", "finish", "run until this function returns", function(s)
+define("finish fin", "alive", "finish", "run until this function returns", function(s)
   local frames = s.emu:backtrace()
   local caller
   for i = 2, #frames do if not frames[i].inlined and frames[i].pc ~= frames[1].pc then caller = frames[i] break end end
@@ -201,14 +234,18 @@ define("finish fin", "finish", "run until this function returns", function(s)
   return s:stopped(stop, message)
 end)
 
-define("regs", "regs [NAME...]", "registers", function(s, args)
+define("regs", "alive", "regs [NAME...]", "registers", function(s, args)
   local out, column = {}, 0
   local function show(name, value)
     column = column + 1
     out[#out + 1] = ("%-6s 0x%016x%s"):format(name, value, column % 4 == 0 and "\n" or "  ")
   end
   if args ~= "" then
-    for name in args:gmatch("%S+") do show(name, s.emu.regs[name]) end
+    for name in args:gmatch("%S+") do
+      local value = s.emu.regs[name:match("^%$?(.*)$")]
+      if math.type(value) == "integer" then show(name, value)
+      else out[#out + 1] = ("%-6s %s\n"):format(name, tostring(value)) end
+    end
   else
     for name, value in pairs(s.emu.regs) do
       if math.type(value) == "integer" and not name:match("^f[tsa]%d") then show(name, value) end
@@ -220,7 +257,7 @@ end)
 local formats = {x = "0x%x", d = "%d", u = "%u", c = "%q", a = "0x%x"}
 local units = {b = 1, h = 2, w = 4, g = 8}
 
-define("x", "x/NFU WHERE", "memory: N units, format x d u c s i, size b h w g", function(s, args)
+define("x", "program", "x/NFU WHERE", "memory: N units, format x d u c s i, size b h w g", function(s, args)
   local spec, where = args:match("^/(%S+)%s+(.+)$")
   where = where or args
   local n = tonumber((spec or ""):match("^%d+")) or 1
@@ -248,17 +285,21 @@ define("x", "x/NFU WHERE", "memory: N units, format x d u c s i, size b h w g", 
   return table.concat(out, "\n")
 end)
 
-define("p print", "p EXPR", "a Lua expression; $reg is a register, a C variable by its name", function(s, args)
-  for _, v in ipairs(s.emu:locals() or {}) do
-    if v.name == args then return ("%s %s = %s"):format(v.type, v.name, tostring(v.value)) end
+local function variable_text(v)
+  return ("%s %s = %s"):format(v.type, v.name, v.value == nil and "<optimized out>" or tostring(v.value))
+end
+
+define("p print", "nothing", "p EXPR", "a Lua expression; $reg is a register, a C variable by its name", function(s, args)
+  for _, v in ipairs(s.emu and not s.ended and s.emu:locals() or {}) do
+    if v.name == args then return variable_text(v) end
   end
-  local symbol = args:match("^[%a_][%w_]*$") and s.env[args] == nil and s.emu:symbol(args)
+  local symbol = s.emu and args:match("^[%a_][%w_]*$") and s.env[args] == nil and s.emu:symbol(args)
   if symbol then return ("%s at 0x%x, %d bytes"):format(symbol.name, symbol.address, symbol.size) end
   local v = s:evaluate(args)
   return math.type(v) == "integer" and ("%d (0x%x)"):format(v, v) or tostring(v)
 end)
 
-define("bt where", "bt", "call stack", function(s)
+define("bt where", "alive", "bt", "call stack", function(s)
   local out = {}
   for i, f in ipairs(s.emu:backtrace()) do
     local line = f.line > 0 and (" at %s:%d"):format(f.file:match("[^/]*$"), f.line) or f.object ~= "" and (" in %s"):format(f.object) or ""
@@ -267,7 +308,7 @@ define("bt where", "bt", "call stack", function(s)
   return table.concat(out, "\n")
 end)
 
-define("disas", "disas [WHERE [N]]", "instructions", function(s, args)
+define("disas", "program", "disas [WHERE [N]]", "instructions", function(s, args)
   local where, n = args:match("^(%S*)%s*(%d*)$")
   local at, out = where ~= "" and s:address(where) or s.emu.regs.pc, {}
   local pc = s.emu.regs.pc
@@ -279,13 +320,17 @@ end)
 
 local infos = {}
 function infos.locals(s)
+  check_needs(s, "alive")
   local out = {}
-  for _, v in ipairs(s.emu:locals() or {}) do out[#out + 1] = ("%s %s = %s"):format(v.type, v.name, tostring(v.value)) end
-  return table.concat(out, "\n")
+  for _, v in ipairs(s.emu:locals() or {}) do out[#out + 1] = variable_text(v) end
+  return #out > 0 and table.concat(out, "\n") or "no variables here"
 end
 function infos.breakpoints(s)
   local out = {}
-  for id, b in pairs(s.breaks) do out[#out + 1] = ("%-3d %-18s %s (%d hits)"):format(id, b.kind, b.text, b.hook:hits()) end
+  for id, b in pairs(s.breaks) do
+    local hits = b.kind:find("watch") and b.hook:hits() or b.hits
+    out[#out + 1] = ("%-3d %-18s %s (%d hit%s)"):format(id, b.kind, b.text, hits, hits == 1 and "" or "s")
+  end
   table.sort(out)
   return table.concat(out, "\n")
 end
@@ -303,24 +348,23 @@ function infos.maps(s)
 end
 infos.b, infos.break_ = infos.breakpoints, infos.breakpoints
 
-define("info i", "info WHAT", "locals, breakpoints, threads, maps", function(s, args)
+define("info i", "program", "info WHAT", "locals, breakpoints, threads, maps", function(s, args)
   local info = infos[args] or error("info locals, breakpoints, threads or maps", 0)
   return info(s)
 end)
 
-define("quit q exit", "quit", "end", function(s)
+define("quit q exit", "nothing", "quit", "end", function(s)
   s.quit = true
 end)
 
 -- ---- lines ------------------------------------------------------------------------------------------------------------
 
 local function run_lua(s, text)
-  local source = text:gsub("%$([%w_]+)", "regs.%1")
-  local chunk = load("return " .. source, "=console", "t", s.env)
-  local message
+  local chunk = s:compile("return " .. text)
   if not chunk then
-    chunk, message = load(source, "=console", "t", s.env)
-    if not chunk then error(message, 0) end
+    local message
+    chunk, message = s:compile(text)
+    if not chunk then error((message:gsub("^console:1: ", "")), 0) end
   end
   local results = table.pack(chunk())
   local out = {}
@@ -342,7 +386,9 @@ function Session:execute(text)
   if command then ok, result = pcall(command, self, rest:match("^%s*(.-)%s*$"))
   elseif text:match("%S") then ok, result = pcall(run_lua, self, text)
   else return end
-  return result and tostring(result) or nil, ok
+  result = result and tostring(result) or nil
+  if not ok and result then result = result:gsub("^[^\n:]*console%.lua:%d+: ", ""):gsub("^console:1: ", "") end
+  return result, ok
 end
 
 local function completer(s)
