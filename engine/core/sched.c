@@ -269,6 +269,16 @@ void core_stop(CoreThread *t, const KitStop *stop) {
   if (t->die) core_thread_vanish(t);
 }
 
+/* Host calls that wait for input would take what the user types for the debugger: they are broken
+ * off, and made again when the guest goes on (lock held). */
+static void break_host_calls(Emu *emu) {
+  for (CoreThread *t = emu->threads; t; t = t->next) {
+    if (t->run_state != CORE_BLOCKED) continue;
+    core_interrupt(t);
+    emu->os->kick(t);
+  }
+}
+
 static void run_until_stopped(Emu *emu) {
   pthread_mutex_lock(&emu->lock);
   emu->running = true;
@@ -284,6 +294,7 @@ static void run_until_stopped(Emu *emu) {
       CoreThread *t = emu->last_stopped ? emu->last_stopped : emu->threads;
       emu->stop = (KitStop){
           .reason = KIT_STOP_INTERRUPT, .tid = t ? t->tid : 0, .pc = t ? t->state->pc : 0};
+      break_host_calls(emu);
     }
     bool over = !emu->running;
     pthread_mutex_unlock(&emu->lock);
