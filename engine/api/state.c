@@ -26,7 +26,7 @@ KitStatus kit_count_insns(KitEmu *emu) {
   if (emu->started && !emu->opt.count_insns)
     return core_fail(emu, KIT_E_BUSY,
                      "instructions were not counted from the start: ask before the first run");
-  if (!emu->opt.count_insns) core_flush(emu);
+  if (!emu->opt.count_insns) core_count_retired(emu);
   emu->opt.count_insns = true;
   return KIT_OK;
 }

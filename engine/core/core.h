@@ -236,6 +236,8 @@ IrRegion *core_region(Emu *emu, uint64_t pc);
 /* Drops translations made from [va, va+len): code changed or was unmapped. Safe while such a region
  * executes: it ends normally but is never entered again. */
 void core_invalidate(Emu *emu, uint64_t va, uint64_t len);
+/* opt.count_insns is set: translations count from now on. */
+void core_count_retired(Emu *emu);
 /* Drops all (hooks changed, modes changed). */
 void core_flush(Emu *emu);
 /* The page at va holds translated code (and is write-protected because of it, if the guest may

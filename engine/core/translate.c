@@ -344,7 +344,7 @@ static IrRegion *lookup(Emu *emu, Map *map, uint64_t pc, bool single) {
   emu->stats.lookups++;
   if (r) return r;
   uint32_t max = emu->opt.max_regions ? emu->opt.max_regions : DEFAULT_MAX_REGIONS;
-  if (map->n >= max) start_over(emu);
+  if (map->n >= max || (emu->jit && jit_wants_reset(emu->jit))) start_over(emu);
   r = translate(emu, pc, single);
   if (!r) return NULL;
   if (emu->jit && !jit_compile(emu->jit, r)) { /* full */
@@ -372,6 +372,12 @@ void core_jit_open(Emu *emu) {
   const KitOptions *o = &emu->opt;
   if (!o->interp)
     emu->jit = jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE, o->without);
+  if (o->count_insns) core_count_retired(emu);
+}
+
+void core_count_retired(Emu *emu) {
+  core_flush(emu);
+  if (emu->jit) jit_count_retired(emu->jit);
 }
 
 bool core_before_fork(Emu *emu) { return !emu->jit || jit_before_fork(emu->jit); }

@@ -165,11 +165,9 @@ size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *funct
   const IrCallStack *cs = want ? want->state->callstack : NULL;
   if (!cs) return 0;
   size_t n = 0;
-  for (size_t i = cs->frames.n + 1; i-- > 0 && n < max;
-       n++) { /* frames, not nodes: recursion is folded in the tree only */
-    const IrCallNode *node = i ? cs->frames.at[i - 1].link : cs->root;
-    call_pcs[n] = node->site;
-    functions[n] = node->callee;
+  for (const IrCallFrame *f = cs->top; f >= cs->base && n < max; f--, n++) {
+    call_pcs[n] = f->link->site; /* frames, not nodes: recursion is folded in the tree only */
+    functions[n] = f->link->callee;
   }
   return n;
 }

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-#define NOT_OUTER UINT32_MAX
+#define FRAMES 64 /* to begin with */
+
+static IrCallNode no_child = {.site = UINT64_MAX, .callee = UINT64_MAX}; /* no call is like this */
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
@@ -52,7 +54,9 @@ static IrCallNode *new_node(IrCallStack *cs, IrCallNode *parent, uint64_t site, 
                     .kind = (uint8_t)kind,
                     .callee = callee,
                     .site = site,
-                    .parent = parent};
+                    .parent = parent,
+                    .last = &no_child};
+  n->node = n;
   n->function = function_at(cs, callee);
   vec_push(&cs->nodes, n);
   if (!parent) return n;
@@ -72,13 +76,13 @@ static void set_level(IrCallStack *cs, IrCallNode *n) {
   while (up && up->callee != n->callee) up = up->parent;
   if (!up || up->kind == IR_CALL_ROOT) return;
   n->level = (uint16_t)(up->level + 1);
-  if (up->level >= limit) n->fold = up;
+  if (up->level >= limit) n->node = n->fold = up;
 }
 
 static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uint64_t callee,
                          IrCallKind kind) {
   IrCallNode *n = parent->last;
-  if (n && n->site == site && n->callee == callee) return n;
+  if (n->site == site && n->callee == callee) return n;
   n = table_find(cs, parent, site, callee);
   if (!n) {
     n = new_node(cs, parent, site, callee, kind);
@@ -87,18 +91,21 @@ static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uin
   return parent->last = n;
 }
 
+static uint64_t clock_of(const IrState *s) { return *ir_counter((IrState *)s, 0); }
+
 IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConfig *config) {
   IrCallStack *cs = xcalloc(1, sizeof *cs);
   if (config) cs->config = *config;
   if (!cs->config.fold) cs->config.fold = IR_CALLSTACK_FOLD;
   if (cs->config.fold > UINT16_MAX - 1) cs->config.fold = UINT16_MAX - 1;
   cs->arena = arena_new();
-  cs->context = cs->last_context = 1;
   table_grow(cs);
   cs->root = new_node(cs, NULL, 0, entry, IR_CALL_ROOT);
   cs->root->calls = 1;
-  cs->root->context = cs->root->function->context = cs->context;
-  cs->mark = cs->root_mark = s ? *ir_counter((IrState *)s, 0) : 0;
+  cs->root->depth = cs->root->function->depth = 1;
+  cs->base = cs->top = xcalloc(FRAMES, sizeof *cs->base);
+  cs->end = cs->base + FRAMES - 2;
+  *cs->base = (IrCallFrame){.link = cs->root, .node = cs->root, .sp = UINT64_MAX, .start = s ? clock_of(s) : 0};
   return cs;
 }
 
@@ -106,10 +113,10 @@ void ir_callstack_free(IrCallStack *cs) {
   if (!cs) return;
   vec_free(&cs->nodes);
   vec_free(&cs->functions);
-  vec_free(&cs->frames);
   vec_free(&cs->signals);
   map_free(&cs->by_pc);
   map_free(&cs->entries);
+  free(cs->base);
   free(cs->table);
   arena_free(cs->arena);
   free(cs);
@@ -117,111 +124,105 @@ void ir_callstack_free(IrCallStack *cs) {
 
 /* ---- the stack ------------------------------------------------------------------------------- */
 
-static IrCallNode *node_of(IrCallNode *link) { return link->fold ? link->fold : link; }
+IrCallNode *ir_callstack_top(const IrCallStack *cs) { return cs->top->node; }
 
-IrCallNode *ir_callstack_top(const IrCallStack *cs) {
-  return cs->frames.n ? node_of(vec_last(&cs->frames).link) : cs->root;
-}
-
-/* Charges the top node for what was retired since the last time; returns the clock. */
-static uint64_t settle(IrCallStack *cs, const IrState *s) {
-  uint64_t now = *ir_counter((IrState *)s, 0);
-  ir_callstack_top(cs)->self += now - cs->mark;
-  cs->mark = now;
-  return now - cs->excluded;
+void ir_callstack_room(IrCallStack *cs) {
+  if (cs->top < cs->end) return;
+  size_t n = (size_t)(cs->top - cs->base), size = 2 * (n + 2);
+  cs->base = xrealloc(cs->base, size * sizeof *cs->base);
+  cs->top = cs->base + n;
+  cs->end = cs->base + size - 2;
 }
 
 static void push(IrCallStack *cs, IrCallNode *link, uint64_t sp, uint64_t ret_pc, bool tail,
                  uint64_t clock) {
-  IrCallFrame f = {.link = link, .sp = sp, .ret_pc = ret_pc, .start = clock, .tail = tail};
-  f.link_context = f.function_context = NOT_OUTER;
-  if (link->context != cs->context) {
-    f.link_context = link->context;
-    link->context = cs->context;
-  }
-  if (link->function->context != cs->context) {
-    f.function_context = link->function->context;
-    link->function->context = cs->context;
-  }
+  *++cs->top = (IrCallFrame){
+      .link = link, .node = link->node, .sp = sp, .ret_pc = ret_pc, .start = clock, .tail = tail};
+  link->depth++;
+  link->function->depth++;
   link->calls++;
-  vec_push(&cs->frames, f);
+  ir_callstack_room(cs);
 }
 
 static void pop(IrCallStack *cs, uint64_t clock) {
-  IrCallFrame f = vec_pop(&cs->frames);
-  if (f.link_context != NOT_OUTER) {
-    f.link->inclusive += clock - f.start;
-    f.link->context = f.link_context;
-  }
-  if (f.function_context != NOT_OUTER) {
-    f.link->function->inclusive += clock - f.start;
-    f.link->function->context = f.function_context;
-  }
+  const IrCallFrame *f = cs->top--;
+  uint64_t cost = clock - f->start;
+  f->link->total += cost;
+  if (!--f->link->depth) f->link->inclusive += cost;
+  if (!--f->link->function->depth) f->link->function->inclusive += cost;
 }
 
 /* Frames from here on are above the innermost signal handler's own. */
-static size_t floor_of(const IrCallStack *cs) {
-  return cs->signals.n ? vec_last(&cs->signals).frame + 1 : 0;
+static IrCallFrame *floor_of(const IrCallStack *cs) {
+  return cs->base + (cs->signals.n ? vec_last(&cs->signals).frame + 1 : 1);
 }
 
-/* The innermost handler is over: the clock goes on from where it was interrupted. Returns that. */
-static uint64_t end_signal(IrCallStack *cs, uint64_t clock) {
+/* The first frame of the current signal context. */
+static IrCallFrame *context_of(const IrCallStack *cs) {
+  return cs->base + (cs->signals.n ? vec_last(&cs->signals).frame : 0);
+}
+
+/* Activations of the current context count again, or (by -1) do not count for now. */
+static void count_activations(IrCallStack *cs, int by) {
+  for (IrCallFrame *f = context_of(cs); f <= cs->top; f++) {
+    f->link->depth += (uint32_t)by;
+    f->link->function->depth += (uint32_t)by;
+  }
+}
+
+/* The innermost handler is over: the interrupted frames (but the root, which has all) go on as if it had taken no time. */
+static void end_signal(IrCallStack *cs, uint64_t clock) {
+  while (cs->top >= cs->base + vec_last(&cs->signals).frame) pop(cs, clock);
   IrCallSignal sig = vec_pop(&cs->signals);
-  while (cs->frames.n > sig.frame) pop(cs, clock);
-  cs->excluded += clock - sig.clock;
-  cs->context = sig.context;
-  return sig.clock;
+  for (IrCallFrame *f = context_of(cs); f <= cs->top; f++)
+    if (f != cs->base) f->start += clock - sig.clock;
+  count_activations(cs, 1);
 }
 
 /* Ends handlers in which the stack pointer cannot be. */
-static uint64_t leave_handlers(IrCallStack *cs, uint64_t sp, uint64_t clock) {
+static void leave_handlers(IrCallStack *cs, uint64_t sp, uint64_t clock) {
   while (cs->signals.n) {
     const IrCallSignal *sig = &vec_last(&cs->signals);
     if (sp - sig->low < sig->high - sig->low) break;
-    clock = end_signal(cs, clock);
+    end_signal(cs, clock);
   }
-  return clock;
 }
 
 void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee,
                        uint64_t sp) {
-  uint64_t clock = settle(cs, s);
-  if (cs->signals.n) clock = leave_handlers(cs, sp, clock);
-  size_t floor = floor_of(cs);
-  while (cs->frames.n > floor && vec_last(&cs->frames).sp < sp)
-    pop(cs, clock); /* those calls are over */
-  if (cs->frames.n > floor) {
-    /* The same call again, from the same stack depth, with no return: it was a way to read the pc.
-     */
-    const IrCallFrame *top = &vec_last(&cs->frames);
-    if (top->sp == sp && !top->tail && top->ret_pc == site->ret_pc && top->link->callee == callee)
-      pop(cs, clock);
-  }
-  push(cs, child(cs, ir_callstack_top(cs), site->pc, callee, IR_CALL_CALL), sp, site->ret_pc, false,
+  uint64_t clock = clock_of(s);
+  if (cs->signals.n) leave_handlers(cs, sp, clock);
+  const IrCallFrame *floor = floor_of(cs);
+  while (cs->top >= floor && cs->top->sp < sp) pop(cs, clock); /* those calls are over */
+  /* The same call again, from the same stack depth, with no return: it was a way to read the pc. */
+  const IrCallFrame *top = cs->top;
+  if (top >= floor && top->sp == sp && !top->tail && top->ret_pc == site->ret_pc &&
+      top->link->callee == callee)
+    pop(cs, clock);
+  push(cs, child(cs, cs->top->node, site->pc, callee, IR_CALL_CALL), sp, site->ret_pc, false,
        clock);
 }
 
-/* Pops the frame at index i, those above it, and those below whose return it shares. */
-static void pop_through(IrCallStack *cs, size_t i, uint64_t clock) {
-  while (cs->frames.at[i].tail) i--;
-  while (cs->frames.n > i) pop(cs, clock);
+/* Pops the frame f, those above it, and those below whose return it shares. */
+static void pop_through(IrCallStack *cs, const IrCallFrame *f, uint64_t clock) {
+  while (f->tail) f--;
+  while (cs->top >= f) pop(cs, clock);
 }
 
 void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp) {
-  uint64_t clock = settle(cs, s);
-  if (cs->signals.n) clock = leave_handlers(cs, sp, clock);
-  size_t floor = floor_of(cs);
-  for (size_t i = cs->frames.n; i-- > floor && cs->frames.at[i].sp <= sp;)
-    if (cs->frames.at[i].ret_pc == ret_pc && cs->frames.at[i].sp == sp) {
-      pop_through(cs, i, clock);
+  uint64_t clock = clock_of(s);
+  if (cs->signals.n) leave_handlers(cs, sp, clock);
+  const IrCallFrame *floor = floor_of(cs);
+  for (const IrCallFrame *f = cs->top; f >= floor && f->sp <= sp; f--)
+    if (f->ret_pc == ret_pc && f->sp == sp) {
+      pop_through(cs, f, clock);
       return;
     }
-  /* A callee that moved the stack pointer for its caller (x86 `ret n`, register-saving routines).
-   */
-  if (cs->frames.n > floor && vec_last(&cs->frames).ret_pc == ret_pc)
-    pop_through(cs, cs->frames.n - 1, clock);
+  /* A callee that moved the stack pointer for its caller (x86 `ret n`, register-saving routines). */
+  if (cs->top >= floor && cs->top->ret_pc == ret_pc)
+    pop_through(cs, cs->top, clock);
   else
-    while (cs->frames.n > floor && vec_last(&cs->frames).sp <= sp) pop(cs, clock);
+    while (cs->top >= floor && cs->top->sp <= sp) pop(cs, clock);
 }
 
 static bool is_entry(IrCallStack *cs, uint64_t pc) {
@@ -234,71 +235,84 @@ static bool is_entry(IrCallStack *cs, uint64_t pc) {
   return known == 2;
 }
 
-/* The frame of the current chain of tail calls that is in the node already; NOT_OUTER: none. */
-static size_t in_chain(const IrCallStack *cs, const IrCallNode *link) {
-  for (size_t i = cs->frames.n, floor = floor_of(cs); i-- > floor;) {
-    if (node_of(cs->frames.at[i].link) == node_of((IrCallNode *)link)) return i;
-    if (!cs->frames.at[i].tail) break;
+/* The frame of the current chain of tail calls that is in the node already, or NULL. */
+static IrCallFrame *in_chain(const IrCallStack *cs, const IrCallNode *link) {
+  for (IrCallFrame *f = cs->top, *floor = floor_of(cs); f >= floor; f--) {
+    if (f->node == link->node) return f;
+    if (!f->tail) break;
   }
-  return SIZE_MAX;
+  return NULL;
 }
 
 void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target,
                        uint64_t sp) {
-  IrCallNode *top = ir_callstack_top(cs);
-  if (target == top->callee || !is_entry(cs, target))
-    return; /* a loop to the own entry is no call */
-  uint64_t clock = settle(cs, s);
+  IrCallNode *top = cs->top->node;
+  if (!is_entry(cs, target)) {
+    *ir_not_entry(s, target) = target; /* seen there first, next time */
+    return;
+  }
+  if (target == top->callee) return; /* a loop to the own entry is no call */
+  uint64_t clock = clock_of(s);
   IrCallNode *link = child(cs, top, site->pc, target, IR_CALL_TAIL);
-  size_t seen = in_chain(cs, link);
-  if (seen != SIZE_MAX) {
-    while (cs->frames.n > seen + 1) pop(cs, clock);
+  IrCallFrame *seen = in_chain(cs, link);
+  if (seen) {
+    while (cs->top > seen) pop(cs, clock);
     link->calls++;
     return;
   }
   /* At the bottom of a stack (or handler) there is no return to share. */
-  bool bottom = cs->frames.n == floor_of(cs);
-  uint64_t ret_pc = bottom ? 0 : vec_last(&cs->frames).ret_pc;
-  push(cs, link, bottom ? sp : vec_last(&cs->frames).sp, ret_pc, !bottom, clock);
+  bool bottom = cs->top < floor_of(cs);
+  push(cs, link, bottom ? sp : cs->top->sp, bottom ? 0 : cs->top->ret_pc, !bottom, clock);
 }
 
 void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low,
                                uint64_t high) {
-  uint64_t clock = settle(cs, s);
-  IrCallSignal sig = {
-      .frame = cs->frames.n, .low = low, .high = high, .clock = clock, .context = cs->context};
+  uint64_t clock = clock_of(s);
+  IrCallSignal sig = {.frame = (size_t)(cs->top - cs->base) + 1, .low = low, .high = high, .clock = clock};
+  count_activations(cs, -1);
   vec_push(&cs->signals, sig);
-  cs->context = ++cs->last_context;
-  if (cs->context == NOT_OUTER) cs->context = cs->last_context = 2;
   push(cs, child(cs, cs->root, 0, handler, IR_CALL_SIGNAL), high, 0, false, clock);
 }
 
 void ir_callstack_leave_signal(IrCallStack *cs, IrState *s) {
-  uint64_t clock = settle(cs, s);
-  if (cs->signals.n) end_signal(cs, clock);
+  if (cs->signals.n) end_signal(cs, clock_of(s));
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-void ir_callstack_sync(IrCallStack *cs, const IrState *s) {
-  uint64_t clock = settle(cs, s);
-  size_t handler = cs->signals.n;
-  for (size_t i = cs->frames.n; i-- > 0;) {
-    IrCallFrame *f = &cs->frames.at[i];
-    if (f->link_context != NOT_OUTER) f->link->inclusive += clock - f->start;
-    if (f->function_context != NOT_OUTER) f->link->function->inclusive += clock - f->start;
+/* What the frames on the stack have cost up to now goes to their nodes. Frames of interrupted contexts stand still since the
+ * handler's entry; outermost activations are the first of their context that the walk meets. */
+static void settle(IrCallStack *cs, uint64_t now) {
+  size_t handler = 0;
+  for (size_t i = 0; i < cs->nodes.n; i++) cs->nodes.at[i]->seen = cs->nodes.at[i]->function->seen = 0;
+  for (IrCallFrame *f = cs->base; f <= cs->top; f++) {
+    while (handler < cs->signals.n && cs->signals.at[handler].frame <= (size_t)(f - cs->base)) handler++;
+    bool root = f == cs->base;
+    uint64_t clock = !root && handler < cs->signals.n ? cs->signals.at[handler].clock : now;
+    uint64_t cost = clock - f->start;
+    uint32_t context = (uint32_t)handler + 1;
     f->start = clock;
-    if (handler && cs->signals.at[handler - 1].frame == i) clock = cs->signals.at[--handler].clock;
+    f->link->total += cost;
+    if (f->link->seen != context) f->link->inclusive += cost;
+    if (f->link->function->seen != context) f->link->function->inclusive += cost;
+    f->link->seen = f->link->function->seen = context;
   }
-  cs->root->inclusive += cs->mark - cs->root_mark;
-  cs->root->function->inclusive += cs->mark - cs->root_mark;
-  cs->root_mark = cs->mark;
+}
+
+void ir_callstack_sync(IrCallStack *cs, const IrState *s) {
+  settle(cs, clock_of(s));
+  for (size_t i = 0; i < cs->nodes.n; i++) cs->nodes.at[i]->self = 0;
+  for (size_t i = 0; i < cs->nodes.n; i++) {
+    IrCallNode *n = cs->nodes.at[i];
+    n->node->self += n->total;
+    if (n->parent) n->parent->self -= n->total;
+  }
 }
 
 void ir_callstack_zero(IrCallStack *cs, const IrState *s) {
-  ir_callstack_sync(cs, s);
+  settle(cs, clock_of(s));
   for (size_t i = 0; i < cs->nodes.n; i++)
-    cs->nodes.at[i]->calls = cs->nodes.at[i]->self = cs->nodes.at[i]->inclusive = 0;
+    cs->nodes.at[i]->calls = cs->nodes.at[i]->self = cs->nodes.at[i]->inclusive = cs->nodes.at[i]->total = 0;
   for (size_t i = 0; i < cs->functions.n; i++) cs->functions.at[i]->inclusive = 0;
 }
 
@@ -306,6 +320,7 @@ static void add_costs(IrCallNode *to, const IrCallNode *from) {
   to->calls += from->calls;
   to->self += from->self;
   to->inclusive += from->inclusive;
+  to->total += from->total;
 }
 
 void ir_callstack_merge(IrCallStack *into, const IrCallStack *from) {
@@ -318,6 +333,7 @@ void ir_callstack_merge(IrCallStack *into, const IrCallStack *from) {
       to = new_node(into, parent, n->site, n->callee, (IrCallKind)n->kind);
       to->level = n->level;
       to->fold = n->fold ? copy[n->fold->id] : NULL;
+      to->node = to->fold ? to->fold : to;
     }
     copy[i] = to;
     add_costs(to, n);

@@ -11,12 +11,12 @@
  *                                g            self 3     call site main+8
  *                                  h          self 20    another node: another context
  *
- * Costs are retired instructions, exactly (the count in slot 0 of the thread's counters must be on:
- * it is complete at calls and returns, which end their blocks). `self` is charged at each push and
- * pop: what was retired since the last one goes to the node on top. `inclusive` is measured per
- * activation, from push to pop, outermost activations only: recursion is counted once. Every
- * function has its own inclusive count by the same rule (IrCallFunction), since adding up nodes
- * would count some of it twice.
+ * Costs are retired instructions, exactly (the count in slot 0 of the thread's counters must be on: it is complete at calls and
+ * returns, which end their blocks). The only cost kept as the program runs is `total`, what was retired in a node's activations,
+ * from push to pop; `self` is a node's total less its children's, worked out when somebody reads. `inclusive` counts outermost
+ * activations only, so recursion is counted once; every function has its own inclusive count by the same rule
+ * (IrCallFunction), since adding up nodes would count some of it twice. The JIT has the common call and return in host code
+ * (jit/code.c): it relies on the layout of IrCallFrame, IrCallNode and the first members of IrCallStack.
  *
  * Recursion. A function that is on the path `fold` times already gets no deeper nodes: the call
  * becomes a *folded link*, a child node without self cost or children whose `fold` is the nearest
@@ -57,37 +57,38 @@ typedef enum IrCallKind { IR_CALL_ROOT, IR_CALL_CALL, IR_CALL_TAIL, IR_CALL_SIGN
 typedef struct IrCallFunction {
   uint64_t pc;        /* entry */
   uint64_t inclusive; /* outermost activations, whatever their context */
-  uint32_t context;   /* signal context in which it is active; 0: not */
+  uint32_t depth;     /* activations on the stack of the current signal context */
+  uint32_t seen;      /* scratch */
 } IrCallFunction;
 
 struct IrCallNode {
-  uint32_t id;      /* index in IrCallStack.nodes */
-  uint16_t level;   /* how often its function is on the path, itself included */
-  uint8_t kind;     /* IrCallKind: how it was entered first */
-  uint32_t context; /* as in IrCallFunction */
-  uint64_t callee;  /* entry address */
-  uint64_t site;    /* pc of the call or jump instruction in the parent; 0: root, signal */
+  uint32_t id;    /* index in IrCallStack.nodes */
+  uint16_t level; /* how often its function is on the path, itself included */
+  uint8_t kind;   /* IrCallKind: how it was entered first */
+  uint32_t depth, seen; /* as in IrCallFunction */
+  uint64_t callee; /* entry address */
+  uint64_t site;   /* pc of the call or jump instruction in the parent; 0: root, signal */
   IrCallNode *parent, *children, *next; /* next sibling */
-  IrCallNode *fold;                     /* a folded link: the node that stands for it; else NULL */
-  IrCallNode *last;                     /* the child entered last */
+  IrCallNode *fold; /* a folded link: the node that stands for it; else NULL */
+  IrCallNode *node; /* fold, or itself: where execution goes on */
+  IrCallNode *last; /* the child entered last; never NULL */
   IrCallFunction *function;
-  uint64_t calls, self, inclusive;
+  uint64_t calls, total, inclusive;
+  uint64_t self; /* right after ir_callstack_sync */
 };
 
 typedef struct IrCallFrame {
   IrCallNode *link; /* as entered: possibly a folded link */
+  IrCallNode *node; /* link->node */
   uint64_t sp, ret_pc;
-  uint64_t start; /* clock at entry, or at the last ir_callstack_sync */
-  uint32_t link_context,
-      function_context; /* to restore when it is popped; NOT_OUTER: an inner activation */
-  bool tail;            /* shares the return of the frame below */
+  uint64_t start; /* retired count at entry, or at the last ir_callstack_sync; without what signal handlers retired since */
+  uint64_t tail;  /* non-zero: shares the return of the frame below */
 } IrCallFrame;
 
 typedef struct IrCallSignal { /* a handler that has not returned */
   size_t frame;               /* index of its frame */
   uint64_t low, high;         /* its stack pointer stays in [low, high) */
   uint64_t clock;             /* at entry */
-  uint32_t context;           /* the interrupted one */
 } IrCallSignal;
 
 typedef struct IrCallConfig {
@@ -98,17 +99,13 @@ typedef struct IrCallConfig {
 } IrCallConfig;
 
 struct IrCallStack {
+  IrCallFrame *top;        /* the current frame; base[0] is the root's */
+  IrCallFrame *base, *end; /* there is room for a frame behind top as long as top < end */
+  VEC(IrCallSignal) signals;
   IrCallConfig config;
   IrCallNode *root;
   VEC(IrCallNode *) nodes; /* parents before children; nodes[0] is the root */
   VEC(IrCallFunction *) functions;
-  VEC(IrCallFrame) frames; /* the root has none */
-  VEC(IrCallSignal) signals;
-  uint64_t mark;      /* retired count up to which self cost is charged */
-  uint64_t root_mark; /* the same for the root's inclusive cost */
-  uint64_t excluded;  /* retired by signal handlers that have ended: the clock is the retired count
-                         less this */
-  uint32_t context, last_context;
   Arena *arena;
   IrCallNode **table; /* (parent, site, callee) -> node */
   size_t table_size;
@@ -129,6 +126,9 @@ void ir_callstack_zero(IrCallStack *cs, const IrState *s);
 void ir_callstack_merge(IrCallStack *into, const IrCallStack *from);
 /* The node that executes now. */
 IrCallNode *ir_callstack_top(const IrCallStack *cs);
+
+/* Makes room behind top. */
+void ir_callstack_room(IrCallStack *cs);
 
 /* The instrumentation operations. */
 void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee,

@@ -25,7 +25,9 @@
   0x4000 /* byte offset of the value slots from the state; the state proper ends below it */
 #define IR_TARGETS_AT   0x15000      /* byte offset of the thread's table of indirect targets */
 #define IR_N_TARGETS    4096         /* its entries */
-#define IR_COUNTERS_AT  0x25000      /* byte offset of the counter area */
+#define IR_NOT_ENTRY_AT 0x25000      /* byte offset of a table of jump targets that are no function's entry */
+#define IR_NOT_ENTRIES  1024         /* its entries, one pc each */
+#define IR_COUNTERS_AT  0x27000      /* byte offset of the counter area */
 #define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread: bounds the counters */
 
 typedef struct IrState IrState;
@@ -78,6 +80,11 @@ typedef struct IrConvention {
  * count. */
 static inline uint64_t *ir_counter(IrState *s, uint64_t offset) {
   return (uint64_t *)((char *)s + IR_COUNTERS_AT + offset);
+}
+
+/* Where a jump target is noted that is known not to be a function's entry: jumps there are no tail calls. */
+static inline uint64_t *ir_not_entry(IrState *s, uint64_t pc) {
+  return (uint64_t *)((char *)s + IR_NOT_ENTRY_AT) + (pc >> 1 & (IR_NOT_ENTRIES - 1));
 }
 
 /* A rare instruction's C implementation; `name` is what the printer shows. */

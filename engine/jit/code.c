@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "ir/callstack.h"
 #include "jit/code.h"
 
 const uint8_t jit_int_pin[IR_INT_PINS] = {RBX, RBP, RDI, R8, R9, R10, R11, R12, R13, R14, R15};
@@ -21,6 +22,18 @@ static const uint8_t callee_saved[] = {RBX, RBP, R12, R13, R14, R15};
 
 /* ---- stubs ----------------------------------------------------------------------------------- */
 
+static void move_retired(Jit *j, X64 *x, bool to_state) {
+  if (j->count_retired) x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, JIT_RETIRED, x64_gs(IR_COUNTERS_AT));
+}
+
+/* reg = the retired count. */
+static void get_retired(Jit *j, X64 *x, unsigned reg) {
+  if (j->count_retired)
+    x64_rr(x, X64_MOV_LOAD, reg, JIT_RETIRED);
+  else
+    x64_rm(x, X64_MOV_LOAD, reg, x64_gs(IR_COUNTERS_AT));
+}
+
 static void move_pins(Jit *j, X64 *x, bool to_state) {
   for (int i = 0; i < IR_INT_PINS; i++)
     if (j->pins.int_pins[i])
@@ -28,6 +41,7 @@ static void move_pins(Jit *j, X64 *x, bool to_state) {
   for (int i = 0; i < IR_FP_PINS; i++)
     if (j->pins.fp_pins[i])
       x64_rm(x, to_state ? X64_MOVSD_STORE : X64_MOVSD_LOAD, jit_fp_pin[i] & 15u, x64_gs(j->pins.fp_pins[i]));
+  move_retired(j, x, to_state);
 }
 
 static uint8_t *rx_of(const Jit *j, const X64 *x) { return j->rx + (x->at - j->rw); }
@@ -152,6 +166,7 @@ static void make_call_keep(Jit *j, X64 *x) {
   static const uint8_t lost[] = {RDI, R8, R9, R10, R11};
   j->call_keep = rx_of(j, x);
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8 + 16 * 3);
+  move_retired(j, x, true);
   for (unsigned i = 0; i < sizeof lost; i++) x64_rm(x, X64_MOV_STORE, lost[i], x64_at(RSP, (int32_t)(8 * i)));
   for (unsigned i = 0; i < 16; i++) x64_rm(x, X64_MOVSD_STORE, i, x64_gs(STATE(jit.vectors) + 8 * i));
   load_args(x);
@@ -163,12 +178,115 @@ static void make_call_keep(Jit *j, X64 *x) {
   for (unsigned i = 0; i < sizeof lost; i++) x64_rm(x, X64_MOV_LOAD, lost[i], x64_at(RSP, (int32_t)(8 * i)));
   x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8 + 16 * 3);
   x64_byte(x, 0xc3);
-  j->calls_end = rx_of(j, x);
 }
 
 static void jump_to(Jit *j, X64 *x, const uint8_t *rx) {
   uint8_t *at = x64_jmp(x);
   x64_patch(at, jit_rw(j, rx));
+}
+
+/* ---- calls and returns on the shadow call stack (ir/callstack.h): the common case, else the function by call_keep.
+ * args[0] and args[1] are the operation's a and b; rcx its site; scratch registers are lost. ---- */
+
+#define AT(base, type, member) x64_at(base, (int32_t)offsetof(type, member))
+#define NEW(member)            x64_at(RSI, (int32_t)(sizeof(IrCallFrame) + offsetof(IrCallFrame, member)))
+
+typedef struct Slow { /* jumps to the function */
+  uint8_t *jump[8];
+  int n;
+} Slow;
+
+static void slow_if(X64 *x, Slow *s, X64Cond cc) { s->jump[s->n++] = x64_jcc(x, cc); }
+
+static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *fn) {
+  for (int i = 0; i < s->n; i++) x64_patch(s->jump[i], x->at);
+  x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
+  x64_mov_imm(x, RDX, 0);
+  jump_to(j, x, j->call_keep);
+}
+
+/* rsi = the call stack; returns if there is none; slow if a signal handler is running. */
+static void get_callstack(X64 *x, Slow *slow) {
+  x64_rm(x, X64_MOV_LOAD, RSI, x64_gs(STATE(callstack)));
+  x64_rr(x, X64_TEST, RSI, RSI);
+  uint8_t *some = x64_jcc(x, CC_NE);
+  x64_byte(x, 0xc3);
+  x64_patch(some, x->at);
+  x64_mi(x, X64_ALU_I, ALU_CMP, AT(RSI, IrCallStack, signals.n), 0);
+  slow_if(x, slow, CC_NE);
+}
+
+static void make_cs_call(Jit *j, X64 *x) {
+  Slow slow = {.n = 0};
+  j->cs_call = rx_of(j, x);
+  get_callstack(x, &slow);
+  x64_rm(x, X64_MOV_LOAD, RSI, AT(RSI, IrCallStack, top));
+  x64_rm(x, X64_MOV_LOAD, RDX, x64_gs(STATE(jit.args[1])));
+  x64_rm(x, X64_CMP, RDX, AT(RSI, IrCallFrame, sp));
+  slow_if(x, &slow, CC_AE);
+  x64_rm(x, X64_MOV_STORE, RDX, NEW(sp));
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RSI, IrCallFrame, node));
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, last));
+  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[0])));
+  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, callee));
+  slow_if(x, &slow, CC_NE);
+  x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, pc));
+  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, site));
+  slow_if(x, &slow, CC_NE);
+  x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, ret_pc));
+  x64_rm(x, X64_MOV_STORE, RAX, NEW(ret_pc));
+  x64_rm(x, X64_MOV_STORE, RDX, NEW(link));
+  x64_rm(x, X64_MOV_LOAD, RAX, AT(RDX, IrCallNode, node));
+  x64_rm(x, X64_MOV_STORE, RAX, NEW(node));
+  get_retired(j, x, RAX);
+  x64_rm(x, X64_MOV_STORE, RAX, NEW(start));
+  x64_mi(x, X64_MOV_I, 0, NEW(tail), 0);
+  x64_mi(x, X64_ALU_I, ALU_ADD, AT(RDX, IrCallNode, calls), 1);
+  x64_mi(x, X64_ALU_I | X64_32, ALU_ADD, AT(RDX, IrCallNode, depth), 1);
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, function));
+  x64_mi(x, X64_ALU_I | X64_32, ALU_ADD, AT(RDX, IrCallFunction, depth), 1);
+  x64_ri(x, X64_ALU_I, ALU_ADD, RSI, sizeof(IrCallFrame));
+  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(callstack)));
+  x64_rm(x, X64_MOV_STORE, RSI, AT(RAX, IrCallStack, top));
+  x64_rm(x, X64_CMP, RSI, AT(RAX, IrCallStack, end));
+  uint8_t *full = x64_jcc(x, CC_AE);
+  x64_byte(x, 0xc3);
+  end_slow(j, x, &slow, jit_fns[IR_cs_call]);
+  end_slow(j, x, &(Slow){.jump = {full}, .n = 1}, jit_callstack_room);
+}
+
+/* The outermost activation has ended: its cost (rax) counts; `at` is the node or function. */
+static void end_activation(X64 *x, X64Mem depth, X64Mem inclusive) {
+  x64_mi(x, X64_ALU_I | X64_32, ALU_SUB, depth, 1);
+  uint8_t *inner = x64_jcc(x, CC_NE);
+  x64_rm(x, X64_ADD_STORE, RAX, inclusive);
+  x64_patch(inner, x->at);
+}
+
+static void make_cs_ret(Jit *j, X64 *x) {
+  Slow slow = {.n = 0};
+  j->cs_ret = rx_of(j, x);
+  get_callstack(x, &slow);
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RSI, IrCallStack, top));
+  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[0])));
+  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallFrame, ret_pc));
+  slow_if(x, &slow, CC_NE);
+  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[1])));
+  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallFrame, sp));
+  slow_if(x, &slow, CC_NE);
+  x64_mi(x, X64_ALU_I, ALU_CMP, AT(RDX, IrCallFrame, tail), 0);
+  slow_if(x, &slow, CC_NE);
+  x64_rm(x, X64_LEA, RAX, x64_at(RDX, -(int32_t)sizeof(IrCallFrame)));
+  x64_rm(x, X64_MOV_STORE, RAX, AT(RSI, IrCallStack, top));
+  get_retired(j, x, RAX);
+  x64_rm(x, X64_SUB, RAX, AT(RDX, IrCallFrame, start));
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallFrame, link));
+  x64_rm(x, X64_ADD_STORE, RAX, AT(RDX, IrCallNode, total));
+  end_activation(x, AT(RDX, IrCallNode, depth), AT(RDX, IrCallNode, inclusive));
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, function));
+  end_activation(x, AT(RDX, IrCallFunction, depth), AT(RDX, IrCallFunction, inclusive));
+  x64_byte(x, 0xc3);
+  end_slow(j, x, &slow, jit_fns[IR_cs_ret]);
 }
 
 static void make_stubs(Jit *j) {
@@ -177,6 +295,9 @@ static void make_stubs(Jit *j) {
   make_leave(j, &x);
   make_call_full(j, &x);
   make_call_keep(j, &x);
+  make_cs_call(j, &x);
+  make_cs_ret(j, &x);
+  j->calls_end = rx_of(j, &x);
   j->dead = rx_of(j, &x); /* called from the entry of a dead region: its pc lies before the call */
   x64_byte(&x, 0x58);     /* pop rax */
   x64_rm(&x, X64_MOV_LOAD, RAX, x64_at(RAX, -5 - 8));
@@ -209,6 +330,15 @@ static bool map_code(size_t size, uint8_t **rw, uint8_t **rx) {
   return false;
 }
 
+static void set_pins(Jit *j) {
+  memset(j->pin_of, X64_NONE, sizeof j->pin_of);
+  if (j->count_retired) j->pins.int_pins[IR_INT_PINS - 1] = 0;
+  for (int i = 0; i < IR_INT_PINS; i++)
+    if (j->pins.int_pins[i]) j->pin_of[j->pins.int_pins[i] / 8] = jit_int_pin[i];
+  for (int i = 0; i < IR_FP_PINS; i++)
+    if (j->pins.fp_pins[i]) j->pin_of[j->pins.fp_pins[i] / 8] = jit_fp_pin[i];
+}
+
 Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without) {
   Jit *j = xcalloc(1, sizeof *j);
   j->pins = *convention;
@@ -220,11 +350,7 @@ Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without)
     free(j);
     return NULL;
   }
-  memset(j->pin_of, X64_NONE, sizeof j->pin_of);
-  for (int i = 0; i < IR_INT_PINS; i++)
-    if (convention->int_pins[i]) j->pin_of[convention->int_pins[i] / 8] = jit_int_pin[i];
-  for (int i = 0; i < IR_FP_PINS; i++)
-    if (convention->fp_pins[i]) j->pin_of[convention->fp_pins[i] / 8] = jit_fp_pin[i];
+  set_pins(j);
   make_stubs(j);
   j->place = ir_place_new(true);
   j->lower = jit_lower_new(j);
@@ -244,7 +370,16 @@ void jit_free(Jit *j) {
   free(j);
 }
 
+void jit_count_retired(Jit *j) { j->restart = true; }
+bool jit_wants_reset(const Jit *j) { return j->restart; }
+
 void jit_reset(Jit *j) {
+  if (j->restart && !j->count_retired) {
+    j->count_retired = true;
+    set_pins(j);
+    make_stubs(j);
+  }
+  j->restart = false;
   j->used = j->first_free;
   j->sites.n = JIT_FIRST_SITE;
   j->regions.n = j->broken.n = 0;
@@ -414,6 +549,7 @@ bool jit_host_fault(Jit *j, IrState *s, const void *ucontext) {
   for (int i = 0; i < IR_INT_PINS; i++)
     if (j->pins.int_pins[i])
       *(uint64_t *)(void *)((char *)s + j->pins.int_pins[i]) = (uint64_t)g[greg_of[jit_int_pin[i]]];
+  if (j->count_retired) *ir_counter(s, 0) = (uint64_t)g[greg_of[JIT_RETIRED]];
   for (int i = 0; i < IR_FP_PINS; i++)
     if (j->pins.fp_pins[i])
       memcpy((char *)s + j->pins.fp_pins[i], &uc->uc_mcontext.fpregs->_xmm[jit_fp_pin[i] & 15], 8);

@@ -42,12 +42,13 @@ enum { JIT_SITE_DEAD, JIT_SITE_INDIRECT, JIT_FIRST_SITE };
 
 struct Jit {
   IrConvention pins;
+  bool count_retired; /* the last integer pin holds the retired-instruction count instead */
   uint8_t pin_of[IR_STATE_SLOTS]; /* state slot -> host register (16 and up: xmm), X64_NONE */
-  bool bmi, fma, lzcnt;
+  bool bmi, fma, lzcnt, restart;
   uint8_t *rx, *rw, *fork_rx, *fork_rw; /* fork_: the child's, while there is a fork */
   size_t size, used, first_free;
   /* Stubs, executable addresses. */
-  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *calls_end, *dead, *indirect;
+  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end, *dead, *indirect;
   VEC(JitSite) sites;
   VEC(JitRegion *) regions; /* in code order */
   VEC(JitRegion *) broken;
@@ -63,6 +64,7 @@ extern const uint8_t jit_int_pin[IR_INT_PINS], jit_fp_pin[IR_FP_PINS]; /* host r
 typedef uint64_t JitFn(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_t c);
 /* fns.c: an operation's semantics as a function (NULL: it has none), and the hand-written ones. */
 extern JitFn *const jit_fns[IR_OPCODES];
+JitFn jit_callstack_room;
 
 /* lower.c: emits r at the end of the code; false: no room. */
 bool jit_lower(Jit *j, JitRegion *jr);
@@ -70,6 +72,8 @@ struct Lower *jit_lower_new(Jit *j);
 void jit_lower_free(struct Lower *l);
 
 /* Constants in the state, for vector operands: indices in IrState.jit.consts, each repeated in both halves. */
+#define JIT_RETIRED R15 /* the register of the last integer pin */
+
 enum { JIT_C_SIGN64, JIT_C_SIGN32 = 2, JIT_C_BOX = 4, JIT_C_NAN64 = 6, JIT_C_NAN32 = 8 };
 
 #endif

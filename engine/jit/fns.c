@@ -51,6 +51,12 @@ FN(cs_jump) {
   return 0;
 }
 
+uint64_t jit_callstack_room(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_t c) {
+  (void)imm, (void)a, (void)b, (void)c;
+  ir_callstack_room(s->callstack);
+  return 0;
+}
+
 #define HAS(name) [IR_##name] = fn_##name,
 JitFn *const jit_fns[IR_OPCODES] = {
 #define OP(name, result, a, b, c, flags, semantics) HAS(name)

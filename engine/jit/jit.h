@@ -39,6 +39,8 @@ Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without)
 void jit_free(Jit *j);
 /* false: the code cache is full. */
 bool jit_compile(Jit *j, IrRegion *r);
+/* From the next jit_reset on, the retired-instruction count (counter 0) is kept in a register. */
+void jit_count_retired(Jit *j);
 /* All regions are gone; no thread is inside translated code. */
 void jit_reset(Jit *j);
 /* The region is never entered again, and left at the next chance by who is inside. */
@@ -58,6 +60,8 @@ void jit_after_fork(Jit *j, bool child);
 bool jit_host_fault(Jit *j, IrState *s, const void *ucontext);
 /* In a signal handler on the thread of s, once s->interrupt is set: translated code leaves at its next site. */
 void jit_interrupt(Jit *j, IrState *s, const void *ucontext);
+/* jit_reset is wanted before the next region is made. */
+bool jit_wants_reset(const Jit *j);
 /* Bytes of code in use. */
 size_t jit_code_used(const Jit *j);
 /* Host instructions of a region, for tests and dumps: where its code is, and how long. */

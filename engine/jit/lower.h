@@ -93,6 +93,7 @@ void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, I
 
 X64Mem low_address(Lower *l, const IrOp *op);
 void low_cold_divide(Lower *l, const LowCold *c);
+void low_call_stub(Lower *l, uint64_t imm, IrRef a, IrRef b, const uint8_t *stub);
 
 /* lower_fp.c */
 bool low_is_rounding_check(const Lower *l, const IrOp *trap_if);

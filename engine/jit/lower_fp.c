@@ -67,7 +67,8 @@ static void cold_call(Lower *l, const LowCold *c) {
   x64_patch(x64_call(&l->x), jit_rw(l->j, l->j->call_keep));
   for (unsigned i = 0; i < sizeof keep; i++)
     x64_rm(&l->x, X64_MOV_LOAD, keep[i], x64_gs(offsetof(IrState, jit.saved) + 8 * i));
-  x64_rm(&l->x, c->d < 16 ? X64_MOV_LOAD : X64_MOVSD_LOAD, c->d & 15u, x64_gs(offsetof(IrState, jit.result)));
+  if (c->d != X64_NONE)
+    x64_rm(&l->x, c->d < 16 ? X64_MOV_LOAD : X64_MOVSD_LOAD, c->d & 15u, x64_gs(offsetof(IrState, jit.result)));
   x64_patch(x64_jmp(&l->x), c->back);
 }
 

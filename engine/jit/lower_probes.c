@@ -43,7 +43,24 @@ static void lower_ring_put(Lower *l, const IrOp *op) {
     x64_rm(&l->x, X64_MOV_STORE, low_gpr(l, op->b), x64_at(record, (int32_t)op->imm));
 }
 
-static void lower_count(Lower *l, const IrOp *op) { x64_mi(&l->x, X64_ALU_I, ALU_ADD, counter(op->imm), op->a); }
+static void lower_count(Lower *l, const IrOp *op) {
+  if (!op->imm && l->j->count_retired)
+    x64_ri(&l->x, X64_ALU_I, ALU_ADD, JIT_RETIRED, op->a);
+  else
+    x64_mi(&l->x, X64_ALU_I, ALU_ADD, counter(op->imm), op->a);
+}
+
+/* Most jumps that may be tail calls are known not to be: then nothing happens. */
+static void lower_cs_jump(Lower *l, uint32_t k) {
+  const IrOp *op = low_op(l, (IrRef)k);
+  unsigned a = low_gpr(l, op->a), b = low_gpr(l, op->b), t = low_temp(l, false);
+  x64_rr(&l->x, X64_MOV_LOAD | X64_32, t, a);
+  x64_ri(&l->x, X64_ALU_I | X64_32, ALU_AND, t, (IR_NOT_ENTRIES - 1) << 1);
+  x64_rm(&l->x, X64_CMP, a, (X64Mem){.base = X64_NONE, .index = (uint8_t)t, .scale = 2, .gs = true, .disp = IR_NOT_ENTRY_AT});
+  LowCold c = {.kind = COLD_CALL, .jump = x64_jcc(&l->x, CC_NE), .k = k, .a = (uint8_t)a, .b = (uint8_t)b, .c = X64_NONE, .d = X64_NONE};
+  c.back = l->x.at;
+  low_put_aside(l, c);
+}
 
 bool low_probe(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
@@ -59,9 +76,9 @@ bool low_probe(Lower *l, uint32_t k) {
   case IR_ring_open: low_call(l, k, fn, op->imm, 0, 0, 0, 0, true); break;
   case IR_ring_put: lower_ring_put(l, op); break;
   case IR_edge_ind: low_call(l, k, fn, op->imm, op->a, 0, 0, 0, false); break;
-  case IR_cs_call:
-  case IR_cs_ret:
-  case IR_cs_jump: low_call(l, k, fn, op->imm, op->a, op->b, 0, 0, false); break;
+  case IR_cs_call: low_call_stub(l, op->imm, op->a, op->b, l->j->cs_call); break;
+  case IR_cs_ret: low_call_stub(l, op->imm, op->a, op->b, l->j->cs_ret); break;
+  case IR_cs_jump: lower_cs_jump(l, k); break;
   default: return false;
   }
   (void)absolute;
