@@ -35,7 +35,7 @@ bool core_host_fault(int signo, siginfo_t *info, void *ucontext) {
   const ucontext_t *uc = ucontext;
   bool is_write = uc->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE;
   if (signo == SIGSEGV && is_write && core_unprotect_code(t->emu, va)) return true;
-  if (t->emu->jit) jit_host_fault(t->emu->jit, t->state, ucontext);
+  if (t->emu->jit && jit_host_fault(t->emu->jit, t->state, ucontext)) return true;
   t->host_fault.signo = signo;
   t->host_fault.code = info->si_code;
   t->host_fault.address = va;

@@ -21,6 +21,7 @@ CorePlane *core_plane_new(Emu *emu, const char *name, uint32_t bits) {
     void *w = mmap(NULL, CORE_LINE >> p->ir.shift, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     p->ir.window = w == MAP_FAILED ? NULL : w;
+    p->ir.limit = CORE_LINE;
     if (p->ir.window) madvise(p->ir.window, CORE_LINE >> p->ir.shift, MADV_DONTDUMP);
   }
   p->next = emu->map->planes;

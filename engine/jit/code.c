@@ -539,11 +539,28 @@ IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
   return x;
 }
 
-bool jit_host_fault(Jit *j, IrState *s, const void *ucontext) {
-  const ucontext_t *uc = ucontext;
-  const greg_t *g = uc->uc_mcontext.gregs;
+static const JitPoint *point_at(const JitRegion *r, const uint8_t *code) {
+  uint32_t at = (uint32_t)(code - r->start), low = 0, high = r->n_points;
+  while (high - low > 1) { /* the last point at or before it */
+    uint32_t mid = (low + high) / 2;
+    if (r->points[mid].offset <= at)
+      low = mid;
+    else
+      high = mid;
+  }
+  return &r->points[low];
+}
+
+bool jit_host_fault(Jit *j, IrState *s, void *ucontext) {
+  ucontext_t *uc = ucontext;
+  greg_t *g = uc->uc_mcontext.gregs;
   const JitRegion *r = region_at(j, (const uint8_t *)(uintptr_t)g[REG_RIP]);
   if (!r) return false;
+  const JitPoint *point = point_at(r, (const uint8_t *)(uintptr_t)g[REG_RIP]);
+  if (point->resume) {
+    g[REG_RIP] = (greg_t)(uintptr_t)(r->start + point->resume);
+    return true;
+  }
   static const uint8_t greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                       REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
   for (int i = 0; i < IR_INT_PINS; i++)
@@ -555,17 +572,9 @@ bool jit_host_fault(Jit *j, IrState *s, const void *ucontext) {
       memcpy((char *)s + j->pins.fp_pins[i], &uc->uc_mcontext.fpregs->_xmm[jit_fp_pin[i] & 15], 8);
   s->jit.seen_mxcsr = uc->uc_mcontext.fpregs->mxcsr;
   merge_flags(s);
-  uint32_t at = (uint32_t)((const uint8_t *)(uintptr_t)g[REG_RIP] - r->start), low = 0, high = r->n_points;
-  while (high - low > 1) { /* the last point at or before it */
-    uint32_t mid = (low + high) / 2;
-    if (r->points[mid].offset <= at)
-      low = mid;
-    else
-      high = mid;
-  }
-  s->pc = r->region->insns[r->points[low].insn].pc;
-  s->block = &r->region->blocks[r->points[low].block];
-  return true;
+  s->pc = r->region->insns[point->insn].pc;
+  s->block = &r->region->blocks[point->block];
+  return false;
 }
 
 void jit_interrupt(Jit *j, IrState *s, const void *ucontext) {

@@ -12,6 +12,7 @@ typedef struct JitPoint {
   uint32_t offset; /* of the host instruction after the operation began, from the region's start */
   uint16_t insn;
   uint16_t block;
+  uint32_t resume; /* a fault here means nothing: go on at this offset; 0: it is the guest's */
 } JitPoint;
 
 typedef struct JitRegion {

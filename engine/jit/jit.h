@@ -56,8 +56,9 @@ void jit_thread_start(IrState *s);
 /* Called with all signals blocked, before and after fork; the child gets code memory of its own. false: no memory. */
 bool jit_before_fork(Jit *j);
 void jit_after_fork(Jit *j, bool child);
-/* A host fault with this context (ucontext_t): if it happened in translated code, completes the state: registers, pc, block. */
-bool jit_host_fault(Jit *j, IrState *s, const void *ucontext);
+/* A host fault with this context (ucontext_t). If the guest's instruction made it in translated code, completes the state:
+ * registers, pc, block. true: it was not the guest's, and the context goes on behind it. */
+bool jit_host_fault(Jit *j, IrState *s, void *ucontext);
 /* In a signal handler on the thread of s, once s->interrupt is set: translated code leaves at its next site. */
 void jit_interrupt(Jit *j, IrState *s, const void *ucontext);
 /* jit_reset is wanted before the next region is made. */

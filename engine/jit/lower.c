@@ -335,6 +335,11 @@ void low_point(Lower *l) {
   vec_push(&l->points, p);
 }
 
+/* What was emitted since the last point may fault for reasons of ours: then it is as if it had come to here. */
+void low_resume_here(Lower *l) {
+  vec_last(&l->points).resume = (uint32_t)(l->x.at - l->start);
+}
+
 /* The way succ out of the current block, taken by the jump at `jump`. */
 static void flow(Lower *l, uint8_t *jump, IrSucc *succ) {
   if (succ->block < 0) {
@@ -426,7 +431,20 @@ static uint32_t lower_guard(Lower *l, uint32_t k) {
   return k + (uint32_t)op->imm + 1;
 }
 
+/* The same for a plane test at k and the guard on it behind. */
+static uint32_t lower_plane_guard(Lower *l, uint32_t k) {
+  LowCold c = low_plane_test(l, k);
+  l->now = k + 1;
+  release(l);
+  c.k = k + 1;
+  c.snapshot = arena_new_array(l->r->arena, LowSnapshot, 1);
+  snapshot(l, c.snapshot);
+  low_put_aside(l, c);
+  return k + 2 + (uint32_t)low_op(l, (IrRef)(k + 1))->imm;
+}
+
 static void cold_guard(Lower *l, const LowCold *c) {
+  if (c->kind == COLD_PLANE) low_cold_plane(l, c);
   restore(l, c->snapshot);
   uint32_t end = c->k + 1 + (uint32_t)low_op(l, (IrRef)c->k)->imm;
   for (uint32_t k = c->k + 1; k < end;) k = low_operation(l, k);
@@ -446,6 +464,7 @@ uint32_t low_operation(Lower *l, uint32_t k) {
   l->now = k;
   if (op->code == IR_insn) l->insn = op->a;
   if (op->code == IR_guard) return lower_guard(l, k);
+  if (low_is_plane_guard(l, k)) return lower_plane_guard(l, k);
   uint32_t next = k + 1;
   if (ir_op_info[op->code].flags & IR_TERM)
     lower_end(l, op, &l->r->blocks[l->block]);
@@ -493,7 +512,8 @@ static void lower_cold(Lower *l) {
       break;
     }
     case COLD_BACK_EDGE: site_stub(l, c.site); break;
-    case COLD_GUARD: cold_guard(l, &c); break;
+    case COLD_GUARD:
+    case COLD_PLANE: cold_guard(l, &c); break;
     case COLD_FAULT:
       fault_address(l, &c);
       site_stub(l, c.site);

@@ -15,6 +15,7 @@ typedef enum LowColdKind {
   COLD_EXIT,      /* the site's stub */
   COLD_BACK_EDGE, /* likewise, nothing jumps there unless the region is broken */
   COLD_GUARD,
+  COLD_PLANE,     /* a guard behind a plane test: a = address, b = where in the window, c = the window */
   COLD_CANONICAL, /* d = the canonical NaN */
   COLD_CALL,      /* d = the operation, by its function; operands in a, b, c */
   COLD_DIVIDE,
@@ -84,6 +85,7 @@ uint32_t low_site(Lower *l, JitSite site);
 void low_put_aside(Lower *l, LowCold c);
 void low_exit(Lower *l, uint8_t *jump, JitSite site);
 void low_point(Lower *l);
+void low_resume_here(Lower *l);
 uint32_t low_operation(Lower *l, uint32_t k); /* returns the next one to lower */
 
 /* lower_ops.c */
@@ -103,5 +105,8 @@ void low_cold(Lower *l, const LowCold *c);
 
 /* lower_probes.c */
 bool low_probe(Lower *l, uint32_t k);
+bool low_is_plane_guard(const Lower *l, uint32_t k);
+LowCold low_plane_test(Lower *l, uint32_t k);
+void low_cold_plane(Lower *l, const LowCold *c);
 
 #endif
