@@ -241,8 +241,8 @@ define("regs", "alive", "regs [NAME...]", "registers", function(s, args)
     out[#out + 1] = ("%-6s 0x%016x%s"):format(name, value, column % 4 == 0 and "\n" or "  ")
   end
   if args ~= "" then
-    for name in args:gmatch("%S+") do
-      local value = s.emu.regs[name:match("^%$?(.*)$")]
+    for name in args:gsub("%$", ""):gmatch("%S+") do
+      local value = s.emu.regs[name]
       if math.type(value) == "integer" then show(name, value)
       else out[#out + 1] = ("%-6s %s\n"):format(name, tostring(value)) end
     end
