@@ -31,11 +31,14 @@ typedef struct Bind {
   bool running;
   struct BindPending *pending; /* hooks on symbols that are not loaded yet */
   KitHook *image_hook;
+  int kind_names[8]; /* registry references of branch kinds' names; 0: not made yet */
 } Bind;
 
 /* call.c: the function and n arguments are on b->L; leaves `results` values, or returns false with
  * nothing left. */
 bool bind_call(Bind *b, int n, int results);
+/* The same with bind_traceback on the stack already, at index `traceback` under the function. */
+bool bind_call_under(Bind *b, int traceback, int n, int results);
 int bind_traceback(lua_State *L);
 /* What a callback's result (popped) means: nothing, "stop", "deny", "replace"; anything else is an
  * error of the script. */

@@ -17,9 +17,14 @@ bool bind_call(Bind *b, int n, int results) {
   int base = lua_gettop(L) - n;
   lua_pushcfunction(L, bind_traceback);
   lua_insert(L, base);
-  int status = lua_pcall(L, n, results, base);
+  bool ok = bind_call_under(b, base, n, results);
   lua_remove(L, base);
-  if (status == LUA_OK) return true;
+  return ok;
+}
+
+bool bind_call_under(Bind *b, int traceback, int n, int results) {
+  lua_State *L = b->L;
+  if (lua_pcall(L, n, results, traceback) == LUA_OK) return true;
   if (kit_is_child(b->emu)) { /* nobody is left to raise it to */
     fprintf(stderr, "kitlua: %s\n", lua_tostring(L, -1));
     lua_pop(L, 1);

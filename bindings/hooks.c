@@ -54,6 +54,16 @@ static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
   return v;
 }
 
+/* The branch kind's name; made once, since interning a string costs more than the rest of a call. */
+static void push_kind(lua_State *L, Bind *b, KitBranchKind kind) {
+  static const char *const names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
+  if (!b->kind_names[kind]) {
+    lua_pushstring(L, names[kind]);
+    b->kind_names[kind] = luaL_ref(L, LUA_REGISTRYINDEX);
+  }
+  lua_rawgeti(L, LUA_REGISTRYINDEX, b->kind_names[kind]);
+}
+
 /* Pushes the arguments a callback of this kind gets; returns how many. */
 static int push_arguments(lua_State *L, Bind *b, KitEvent *ev, struct BindEvent **object) {
   switch (ev->kind) {
@@ -71,10 +81,9 @@ static int push_arguments(lua_State *L, Bind *b, KitEvent *ev, struct BindEvent 
   case KIT_EV_RET:
   case KIT_EV_JUMP:
   case KIT_EV_COND: {
-    static const char *const names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
     lua_pushinteger(L, (lua_Integer)ev->branch.from);
     lua_pushinteger(L, (lua_Integer)ev->branch.to);
-    lua_pushstring(L, names[ev->branch.kind]);
+    push_kind(L, b, ev->branch.kind);
     lua_pushboolean(L, ev->branch.taken);
     return 4;
   }
@@ -97,15 +106,23 @@ static KitVerdict on_event(void *user, KitEmu *emu, KitEvent *ev) {
   struct BindEvent *object = NULL;
   (void)emu;
   if (!lua_checkstack(L, 16)) return KIT_STOP;
+  int base = lua_gettop(L);
+  lua_pushcfunction(L, bind_traceback); /* under the function from the start: nothing is moved for it */
   lua_rawgeti(L, LUA_REGISTRYINDEX, h->fn);
   int n = push_arguments(L, b, ev, &object);
-  if (object)
-    lua_pushvalue(L, -1),
-        lua_insert(L, -3); /* keeps it from being collected before it is expired */
-  bool ok = bind_call(b, n, 1);
+  if (object) {
+    lua_pushvalue(L, -1); /* keeps it from being collected before it is expired */
+    lua_insert(L, base + 1);
+    base++;
+  }
+  bool ok = bind_call_under(b, base + 1, n, 1);
   if (object) object->ev = NULL;
-  KitVerdict v = ok ? verdict(L, b, ev) : KIT_STOP;
-  if (object) lua_pop(L, 1);
+  KitVerdict v = KIT_CONTINUE;
+  if (!ok)
+    v = KIT_STOP;
+  else if (!lua_isnil(L, -1) || ev->kind == KIT_EV_SYSCALL || ev->kind == KIT_EV_SYSRET)
+    v = verdict(L, b, ev);
+  lua_settop(L, object ? base - 1 : base);
   return v;
 }
 

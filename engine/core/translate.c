@@ -50,11 +50,12 @@ CoreCache *core_cache_new(Emu *emu) {
   return c;
 }
 
+static void start_over(Emu *emu);
+
 IrLinks *core_links(const Emu *emu) { return emu->cache->links; }
 
 void core_cache_free(CoreCache *c) {
-  core_flush(c->emu);
-  core_reap(c->emu);
+  start_over(c->emu);
   map_free(&c->regions);
   map_free(&c->singles);
   map_free(&c->pages);
@@ -333,9 +334,9 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
 
 /* Drops everything, between regions: the code memory is free again. */
 static void start_over(Emu *emu) {
+  if (emu->jit) jit_reset(emu->jit); /* first: regions need not be broken one by one then */
   core_flush(emu);
   core_reap(emu);
-  if (emu->jit) jit_reset(emu->jit);
 }
 
 static IrRegion *lookup(Emu *emu, Map *map, uint64_t pc, bool single) {

@@ -450,7 +450,7 @@ static void mend(Jit *j) {
 
 void jit_drop(Jit *j, IrRegion *region) {
   JitRegion *r = region->host;
-  if (!r || r->dead) return;
+  if (!r || r->dead || !j->regions.n) return;
   break_region(j, r);
   r->dead = true;
   uint8_t *entry = r->start + JIT_ENTRY;
