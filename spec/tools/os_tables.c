@@ -57,8 +57,10 @@ typedef struct epoll_event T_epoll_event;
 typedef struct open_how T_open_how;
 typedef struct mq_attr T_mq_attr;
 typedef struct {
-  int64_t tv_sec, tv_nsec, rest[2];
-} T_timespec2; /* two of them, with the same names */
+  struct {
+    int64_t tv_sec, tv_nsec;
+  } atime, mtime;
+} T_timespec2;
 #undef sa_handler
 typedef struct { /* the kernel's, generic */
   uint64_t sa_handler, sa_flags, sa_mask;
@@ -94,7 +96,7 @@ static void structs(void) {
     const char *type = #name;                                                                      \
     judge(type, "", size, sizeof(T));
 #define FIELD(name, offset, size, count, kind, set)                                                \
-  if (strcmp(type, "timespec2")) judge(type, #name, offset, FIELD_OFFSET(name));
+  judge(type, #name, offset, FIELD_OFFSET(name));
 #define FIELD_OFFSET(name) offsetof(T, name)
 #define END                }
 #include "os/structs.def"
