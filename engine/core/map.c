@@ -383,9 +383,11 @@ static int64_t move(Emu *emu, CoreThread *t, CoreArea a, uint64_t old, uint64_t 
   a.offset += a.ino ? old - a.start : 0;
   a.start = to;
   a.end = to + new_len;
-  if (old_len && !(flags & MREMAP_DONTUNMAP)) {
+  if (old_len) { /* values go where the contents go */
     core_planes_move(m, old, to, old_len < new_len ? old_len : new_len);
     core_planes_drop(m, old, old_len);
+  }
+  if (old_len && !(flags & MREMAP_DONTUNMAP)) {
     raise_map(emu, t, KIT_EV_UNMAP, old, old_len, 0, 0, -1, 0, "");
     carve(m, old, old_len);
   }
@@ -435,15 +437,15 @@ int64_t core_mremap(Emu *emu, CoreThread *t, uint64_t old, uint64_t old_len, uin
       return -EINVAL;
     return move(emu, t, a, old, old_len, new_len, flags, new_va);
   }
+  int64_t in_place = -ENOMEM;
   if (!(flags & MREMAP_DONTUNMAP) && old_len) {
     if (new_len <= old_len) {
       if (new_len < old_len) core_munmap(emu, t, old + new_len, old_len - new_len);
       return (int64_t)old;
     }
-    int64_t r = grow_in_place(emu, t, old, old_len, new_len);
-    if (r > 0) return r;
+    in_place = grow_in_place(emu, t, old, old_len, new_len);
   }
-  if (!(flags & MREMAP_MAYMOVE)) return -ENOMEM;
+  if (in_place > 0 || !(flags & MREMAP_MAYMOVE)) return in_place;
   uint64_t to = free_below(m, MMAP_TOP, PIE_BASE + HEAP_ROOM, new_len);
   return to ? move(emu, t, a, old, old_len, new_len, flags, to) : -ENOMEM;
 }
