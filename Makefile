@@ -52,6 +52,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 -include spec/judges/judges.mk
 -include spec/tools/tools.mk
 -include spec/fuzz/fuzz.mk
+-include bench/bench.mk
 
 # ---- setting up: what is missing from Debian's packages ----
 PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
@@ -78,12 +79,13 @@ verify: deps
 	{ date -u '+%Y-%m-%d, make verify:'; $(BUSTED) --tags=verify $(SPECS); echo "exit status $$?"; } 2>&1 | tee doc/figures.txt; tail -1 doc/figures.txt | grep -q 'status 0$$'
 check: deps
 	clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h' | grep -v '^spec/guests/')
-	luacheck -q --codes lib scripts examples spec
+	luacheck -q --codes lib scripts examples spec bench
 	@$(MAKE) --no-print-directory all
 	lua5.4 doc/gen.lua --check
+bench: PACKAGES += valgrind
 bench: deps
-	@$(MAKE) --no-print-directory all guests
-	lua5.4 bench/bench.lua
+	@$(MAKE) --no-print-directory all
+	lua5.4 bench/bench.lua $(BENCH_ARGS)
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h' | grep -v '^spec/guests/')
 doc:

@@ -1,0 +1,19 @@
+-- Every store of the program through a ring, each record read in Lua; says how many, and the CPU time of reading them.
+local kit = require "kit"
+local emu <close> = assert(kit.open(kit.command))
+local events, seconds, sum = 0, 0, 0
+local function read(ring)
+  local begin = os.clock()
+  for _, addr in ring:records() do events, sum = events + 1, sum ~ addr end
+  seconds = seconds + os.clock() - begin
+end
+local ring
+ring = emu:trace("store", {fields = {"pc", "addr"}, capacity = 65536, flush = function()
+  read(ring)
+  ring:clear()
+end})
+emu:on("exit", function()
+  read(ring)
+  io.stderr:write(("events %d seconds %.6f dropped %d\n"):format(events, seconds, ring:dropped()))
+end)
+emu:run()
