@@ -118,9 +118,13 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   opt.check_ir = flag(L, 2, "check_ir");
   opt.trace_children = flag(L, 2, "trace_children");
   opt.count_insns = flag(L, 2, "count_insns");
+  opt.without =
+      (flag(L, 2, "no_bmi") ? KIT_WITHOUT_BMI : 0u) | (flag(L, 2, "no_fma") ? KIT_WITHOUT_FMA : 0u);
   if (lua_istable(L, 2)) {
     lua_getfield(L, 2, "max_regions");
     opt.max_regions = (uint32_t)luaL_optinteger(L, -1, 0);
+    lua_getfield(L, 2, "code_size");
+    opt.code_size = (size_t)luaL_optinteger(L, -1, 0);
     if (lua_getfield(L, 2, "reexec") == LUA_TTABLE) opt.reexec = string_vector(L, -1, "reexec");
     if (lua_getfield(L, 2, "env") == LUA_TTABLE) opt.envp = string_vector(L, -1, "env");
   }

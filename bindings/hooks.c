@@ -54,7 +54,8 @@ static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
   return v;
 }
 
-/* The branch kind's name; made once, since interning a string costs more than the rest of a call. */
+/* The branch kind's name; made once, since interning a string costs more than the rest of a call.
+ */
 static void push_kind(lua_State *L, Bind *b, KitBranchKind kind) {
   static const char *const names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
   if (!b->kind_names[kind]) {
@@ -107,7 +108,8 @@ static KitVerdict on_event(void *user, KitEmu *emu, KitEvent *ev) {
   (void)emu;
   if (!lua_checkstack(L, 16)) return KIT_STOP;
   int base = lua_gettop(L);
-  lua_pushcfunction(L, bind_traceback); /* under the function from the start: nothing is moved for it */
+  lua_pushcfunction(
+      L, bind_traceback); /* under the function from the start: nothing is moved for it */
   lua_rawgeti(L, LUA_REGISTRYINDEX, h->fn);
   int n = push_arguments(L, b, ev, &object);
   if (object) {

@@ -50,8 +50,9 @@ static const char usage[] =
     "ones.\n";
 
 typedef struct Command {
-  const char *script, *chunk, *sysroot, *argv0;
-  bool interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats;
+  const char *script, *chunk, *sysroot, *argv0, *max_regions, *code_size;
+  bool interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats,
+      no_bmi, no_fma;
   int script_args; /* argv index of the first script option */
   int program;     /* argv index of PROGRAM; argc if there is none */
   int engine_end;  /* argv index behind kitlua's own options */
@@ -80,6 +81,8 @@ static bool *plain_option(Command *c, const char *a) {
               {"--check-ir", &c->check_ir},
               {"--trace-children", &c->trace_children},
               {"--dispatch", &c->dispatch},
+              {"--no-bmi", &c->no_bmi},
+              {"--no-fma", &c->no_fma},
               {"--stats", &c->stats}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (!strcmp(a, rows[i].name)) return rows[i].flag;
@@ -97,7 +100,11 @@ static int valued_option(Command *c, int argc, char **argv, int i) {
   const struct {
     const char *name;
     const char **value;
-  } rows[] = {{"-e", &c->chunk}, {"--sysroot", &c->sysroot}, {"--argv0", &c->argv0}};
+  } rows[] = {{"-e", &c->chunk},
+              {"--sysroot", &c->sysroot},
+              {"--argv0", &c->argv0},
+              {"--max-regions", &c->max_regions},
+              {"--code-size", &c->code_size}};
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
     size_t n = strlen(rows[k].name);
     if (strncmp(argv[i], rows[k].name, n)) continue;
@@ -215,6 +222,15 @@ static void set_flag(lua_State *L, const char *k, bool v) {
   lua_setfield(L, -2, k);
 }
 
+static void set_number(lua_State *L, const char *k, const char *v, const char *option) {
+  if (!v) return;
+  char *end;
+  unsigned long long n = strtoull(v, &end, 10);
+  if (*end || !*v) exit(fail("%s needs a number", option));
+  lua_pushinteger(L, (lua_Integer)n);
+  lua_setfield(L, -2, k);
+}
+
 /* kit.command and kit.options; the module is on top. */
 static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) {
   push_strings(L, argv, c->program, argc);
@@ -226,6 +242,10 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   set_flag(L, "check_ir", c->check_ir);
   set_flag(L, "requires_dispatch", c->dispatch);
   set_flag(L, "trace_children", c->trace_children);
+  set_flag(L, "no_bmi", c->no_bmi);
+  set_flag(L, "no_fma", c->no_fma);
+  set_number(L, "max_regions", c->max_regions, "--max-regions");
+  set_number(L, "code_size", c->code_size, "--code-size");
   if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");
   if (c->argv0) lua_pushstring(L, c->argv0), lua_setfield(L, -2, "argv0");
   /* How an exec'ed guest comes back: this command up to "--". Without --trace-children it comes

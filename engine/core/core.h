@@ -229,7 +229,8 @@ CoreThread *core_self(void);
 
 CoreCache *core_cache_new(Emu *emu);
 void core_cache_free(CoreCache *c);
-/* The program is loaded, its guest known: from now on it is translated to host code, if that is possible and wanted. */
+/* The program is loaded, its guest known: from now on it is translated to host code, if that is
+ * possible and wanted. */
 void core_jit_open(Emu *emu);
 /* The region at pc, translated if need be; NULL if pc cannot be fetched (no exec permission). */
 IrRegion *core_region(Emu *emu, uint64_t pc);

@@ -206,6 +206,7 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   IrState *s = t->state;
   if (core_reap(emu)) *link = NULL; /* it may point into what was freed */
   bool one = *single;
+  uint64_t flushes = emu->stats.flushes;
   IrRegion *r = one ? core_region_single(emu, s->pc) : core_region(emu, s->pc);
   if (!r) {
     const CoreArea *a = core_area(emu, s->pc);
@@ -213,6 +214,7 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
     *link = NULL;
     return;
   }
+  if (flushes != emu->stats.flushes) *link = NULL; /* likewise */
   bool chain = !one && !emu->opt.requires_dispatch && !emu->dispatchers;
   if (*link && chain) link_regions(emu, *link, r);
   *link = NULL;

@@ -372,7 +372,8 @@ IrRegion *core_region_single(Emu *emu, uint64_t pc) {
 void core_jit_open(Emu *emu) {
   const KitOptions *o = &emu->opt;
   if (!o->interp)
-    emu->jit = jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE, o->without);
+    emu->jit =
+        jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE, o->without);
   if (o->count_insns) core_count_retired(emu);
 }
 

@@ -96,7 +96,7 @@ typedef struct Guest {
   const uint8_t *sigreturn_code; /* instructions that call rt_sigreturn, for the trampoline */
   size_t sigreturn_code_size;
   IrConvention convention; /* what lives in host registers in lifted code */
-  uint32_t n_ids; /* rows of the instruction table */
+  uint32_t n_ids;          /* rows of the instruction table */
 
   GuestDecode (*decode)(const uint8_t *code, size_t avail, uint64_t pc, GuestInsn *out);
   /* Appends the instruction's operations after its `insn`; a branch, trap or syscall ends the

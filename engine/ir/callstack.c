@@ -105,7 +105,8 @@ IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConf
   cs->root->depth = cs->root->function->depth = 1;
   cs->base = cs->top = xcalloc(FRAMES, sizeof *cs->base);
   cs->end = cs->base + FRAMES - 2;
-  *cs->base = (IrCallFrame){.link = cs->root, .node = cs->root, .sp = UINT64_MAX, .start = s ? clock_of(s) : 0};
+  *cs->base = (IrCallFrame){
+      .link = cs->root, .node = cs->root, .sp = UINT64_MAX, .start = s ? clock_of(s) : 0};
   return cs;
 }
 
@@ -170,7 +171,8 @@ static void count_activations(IrCallStack *cs, int by) {
   }
 }
 
-/* The innermost handler is over: the interrupted frames (but the root, which has all) go on as if it had taken no time. */
+/* The innermost handler is over: the interrupted frames (but the root, which has all) go on as if
+ * it had taken no time. */
 static void end_signal(IrCallStack *cs, uint64_t clock) {
   while (cs->top >= cs->base + vec_last(&cs->signals).frame) pop(cs, clock);
   IrCallSignal sig = vec_pop(&cs->signals);
@@ -218,7 +220,8 @@ void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp)
       pop_through(cs, f, clock);
       return;
     }
-  /* A callee that moved the stack pointer for its caller (x86 `ret n`, register-saving routines). */
+  /* A callee that moved the stack pointer for its caller (x86 `ret n`, register-saving routines).
+   */
   if (cs->top >= floor && cs->top->ret_pc == ret_pc)
     pop_through(cs, cs->top, clock);
   else
@@ -268,7 +271,8 @@ void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint
 void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low,
                                uint64_t high) {
   uint64_t clock = clock_of(s);
-  IrCallSignal sig = {.frame = (size_t)(cs->top - cs->base) + 1, .low = low, .high = high, .clock = clock};
+  IrCallSignal sig = {
+      .frame = (size_t)(cs->top - cs->base) + 1, .low = low, .high = high, .clock = clock};
   count_activations(cs, -1);
   vec_push(&cs->signals, sig);
   push(cs, child(cs, cs->root, 0, handler, IR_CALL_SIGNAL), high, 0, false, clock);
@@ -280,13 +284,16 @@ void ir_callstack_leave_signal(IrCallStack *cs, IrState *s) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What the frames on the stack have cost up to now goes to their nodes. Frames of interrupted contexts stand still since the
- * handler's entry; outermost activations are the first of their context that the walk meets. */
+/* What the frames on the stack have cost up to now goes to their nodes. Frames of interrupted
+ * contexts stand still since the handler's entry; outermost activations are the first of their
+ * context that the walk meets. */
 static void settle(IrCallStack *cs, uint64_t now) {
   size_t handler = 0;
-  for (size_t i = 0; i < cs->nodes.n; i++) cs->nodes.at[i]->seen = cs->nodes.at[i]->function->seen = 0;
+  for (size_t i = 0; i < cs->nodes.n; i++)
+    cs->nodes.at[i]->seen = cs->nodes.at[i]->function->seen = 0;
   for (IrCallFrame *f = cs->base; f <= cs->top; f++) {
-    while (handler < cs->signals.n && cs->signals.at[handler].frame <= (size_t)(f - cs->base)) handler++;
+    while (handler < cs->signals.n && cs->signals.at[handler].frame <= (size_t)(f - cs->base))
+      handler++;
     bool root = f == cs->base;
     uint64_t clock = !root && handler < cs->signals.n ? cs->signals.at[handler].clock : now;
     uint64_t cost = clock - f->start;
@@ -312,7 +319,8 @@ void ir_callstack_sync(IrCallStack *cs, const IrState *s) {
 void ir_callstack_zero(IrCallStack *cs, const IrState *s) {
   settle(cs, clock_of(s));
   for (size_t i = 0; i < cs->nodes.n; i++)
-    cs->nodes.at[i]->calls = cs->nodes.at[i]->self = cs->nodes.at[i]->inclusive = cs->nodes.at[i]->total = 0;
+    cs->nodes.at[i]->calls = cs->nodes.at[i]->self = cs->nodes.at[i]->inclusive =
+        cs->nodes.at[i]->total = 0;
   for (size_t i = 0; i < cs->functions.n; i++) cs->functions.at[i]->inclusive = 0;
 }
 

@@ -11,12 +11,14 @@
  *                                g            self 3     call site main+8
  *                                  h          self 20    another node: another context
  *
- * Costs are retired instructions, exactly (the count in slot 0 of the thread's counters must be on: it is complete at calls and
- * returns, which end their blocks). The only cost kept as the program runs is `total`, what was retired in a node's activations,
- * from push to pop; `self` is a node's total less its children's, worked out when somebody reads. `inclusive` counts outermost
- * activations only, so recursion is counted once; every function has its own inclusive count by the same rule
- * (IrCallFunction), since adding up nodes would count some of it twice. The JIT has the common call and return in host code
- * (jit/code.c): it relies on the layout of IrCallFrame, IrCallNode and the first members of IrCallStack.
+ * Costs are retired instructions, exactly (the count in slot 0 of the thread's counters must be on:
+ * it is complete at calls and returns, which end their blocks). The only cost kept as the program
+ * runs is `total`, what was retired in a node's activations, from push to pop; `self` is a node's
+ * total less its children's, worked out when somebody reads. `inclusive` counts outermost
+ * activations only, so recursion is counted once; every function has its own inclusive count by the
+ * same rule (IrCallFunction), since adding up nodes would count some of it twice. The JIT has the
+ * common call and return in host code (jit/code.c): it relies on the layout of IrCallFrame,
+ * IrCallNode and the first members of IrCallStack.
  *
  * Recursion. A function that is on the path `fold` times already gets no deeper nodes: the call
  * becomes a *folded link*, a child node without self cost or children whose `fold` is the nearest
@@ -62,16 +64,16 @@ typedef struct IrCallFunction {
 } IrCallFunction;
 
 struct IrCallNode {
-  uint32_t id;    /* index in IrCallStack.nodes */
-  uint16_t level; /* how often its function is on the path, itself included */
-  uint8_t kind;   /* IrCallKind: how it was entered first */
+  uint32_t id;          /* index in IrCallStack.nodes */
+  uint16_t level;       /* how often its function is on the path, itself included */
+  uint8_t kind;         /* IrCallKind: how it was entered first */
   uint32_t depth, seen; /* as in IrCallFunction */
-  uint64_t callee; /* entry address */
-  uint64_t site;   /* pc of the call or jump instruction in the parent; 0: root, signal */
+  uint64_t callee;      /* entry address */
+  uint64_t site;        /* pc of the call or jump instruction in the parent; 0: root, signal */
   IrCallNode *parent, *children, *next; /* next sibling */
-  IrCallNode *fold; /* a folded link: the node that stands for it; else NULL */
-  IrCallNode *node; /* fold, or itself: where execution goes on */
-  IrCallNode *last; /* the child entered last; never NULL */
+  IrCallNode *fold;                     /* a folded link: the node that stands for it; else NULL */
+  IrCallNode *node;                     /* fold, or itself: where execution goes on */
+  IrCallNode *last;                     /* the child entered last; never NULL */
   IrCallFunction *function;
   uint64_t calls, total, inclusive;
   uint64_t self; /* right after ir_callstack_sync */
@@ -81,7 +83,8 @@ typedef struct IrCallFrame {
   IrCallNode *link; /* as entered: possibly a folded link */
   IrCallNode *node; /* link->node */
   uint64_t sp, ret_pc;
-  uint64_t start; /* retired count at entry, or at the last ir_callstack_sync; without what signal handlers retired since */
+  uint64_t start; /* retired count at entry, or at the last ir_callstack_sync; without what signal
+                     handlers retired since */
   uint64_t tail;  /* non-zero: shares the return of the frame below */
 } IrCallFrame;
 

@@ -1,6 +1,6 @@
-/* Region -> threaded code (decode.h). place.c says where values live; here every other value gets a slot of the scratch area,
- * and each operation that is still to be executed becomes one IrCode. An imm lives nowhere if all its readers take an
- * immediate (or it is 0, which has a slot). */
+/* Region -> threaded code (decode.h). place.c says where values live; here every other value gets a
+ * slot of the scratch area, and each operation that is still to be executed becomes one IrCode. An
+ * imm lives nowhere if all its readers take an immediate (or it is 0, which has a slot). */
 #include "ir/decode.h"
 
 #include <stdlib.h>

@@ -169,8 +169,8 @@ struct IrRegion {
   uint64_t low, high;  /* guest bytes [low, high) it was made from */
   struct IrCode *code; /* the interpreter's form of it, made when it is first executed (decode.h) */
   struct JitRegion *host; /* the JIT's form; NULL: none yet */
-  void *cookie;        /* the cache's */
-  Arena *arena;        /* owns all of the above */
+  void *cookie;           /* the cache's */
+  Arena *arena;           /* owns all of the above */
 };
 
 /* How a region was left. */
@@ -182,7 +182,8 @@ typedef enum IrExitKind {
                     block */
   IR_EXIT_BUDGET,    /* budget ran out before the block at state->pc */
   IR_EXIT_INTERRUPT, /* state->interrupt seen; state->pc is next */
-  IR_EXIT_SOFT, /* JIT: the block at state->pc is the interpreter's (a rounding mode that the host has not) */
+  IR_EXIT_SOFT, /* JIT: the block at state->pc is the interpreter's (a rounding mode that the host
+                   has not) */
 } IrExitKind;
 
 typedef struct IrExit {

@@ -1,4 +1,5 @@
-/* See place.h. Two passes over each block, both linear: look_back finds uses and limits, place decides. */
+/* See place.h. Two passes over each block, both linear: look_back finds uses and limits, place
+ * decides. */
 #include "ir/place.h"
 
 #include <stdlib.h>

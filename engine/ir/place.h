@@ -1,15 +1,17 @@
-/* Where values live: the analysis that both lowerings share (ir/decode.c for the interpreter, jit/ for the host).
+/* Where values live: the analysis that both lowerings share (ir/decode.c for the interpreter, jit/
+ * for the host).
  *
- * Time is an operation's index; an operation reads its operands before it writes its result. A *barrier* is an operation at
- * which the guest registers must be exact: it may fault, leave, call out, or touch state on its own. A value's *home* is the
- * guest register (state slot) that holds it all its life, so that get and put cost nothing:
+ * Time is an operation's index; an operation reads its operands before it writes its result. A
+ * *barrier* is an operation at which the guest registers must be exact: it may fault, leave, call
+ * out, or touch state on its own. A value's *home* is the guest register (state slot) that holds it
+ * all its life, so that get and put cost nothing:
  *
- *   get  lives in the register itself               if the register is not written before the value's last use;
- *   put  makes its value's definition write it      if no barrier, get or put of that register lies between the two, and the
- *                                                   value is not used after the register's next write.
+ *   get  lives in the register itself               if the register is not written before the
+ * value's last use; put  makes its value's definition write it      if no barrier, get or put of
+ * that register lies between the two, and the value is not used after the register's next write.
  *
- * With `lazy`, a comparison whose only reader is a br, guard, select or trap_if is computed there (as flags): its operands
- * live until then.
+ * With `lazy`, a comparison whose only reader is a br, guard, select or trap_if is computed there
+ * (as flags): its operands live until then.
  *
  *    1  insn  10078
  *    2  get   a1             home a1
@@ -29,13 +31,15 @@ typedef struct IrPlace {
   const IrRegion *r;
   bool lazy_comparisons;
   uint32_t *last_use; /* of a value: operation; 0: none */
-  uint32_t *limit;    /* of a get or put: before which operation the register keeps what it holds there */
-  uint32_t *barrier;  /* the last barrier before this operation */
-  uint16_t *home;     /* of a value: state slot, or IR_NO_HOME */
-  uint16_t *uses;     /* how many */
-  bool *done;         /* put: its value's definition wrote the register */
+  uint32_t
+      *limit; /* of a get or put: before which operation the register keeps what it holds there */
+  uint32_t *barrier; /* the last barrier before this operation */
+  uint16_t *home;    /* of a value: state slot, or IR_NO_HOME */
+  uint16_t *uses;    /* how many */
+  bool *done;        /* put: its value's definition wrote the register */
   bool *lazy;
-  uint32_t next_write[IR_STATE_SLOTS], last_touch[IR_STATE_SLOTS]; /* of a register; clean between blocks */
+  uint32_t next_write[IR_STATE_SLOTS],
+      last_touch[IR_STATE_SLOTS]; /* of a register; clean between blocks */
 } IrPlace;
 
 /* A place to work in, for any number of regions. */

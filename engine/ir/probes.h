@@ -1,4 +1,5 @@
-/* Instrumentation operations that are too long for a line: shared by the interpreter and the JIT's slow paths. */
+/* Instrumentation operations that are too long for a line: shared by the interpreter and the JIT's
+ * slow paths. */
 #ifndef IR_PROBES_H
 #define IR_PROBES_H
 

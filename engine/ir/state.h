@@ -23,9 +23,10 @@
 
 #define IR_SCRATCH_AT                                                                              \
   0x4000 /* byte offset of the value slots from the state; the state proper ends below it */
-#define IR_TARGETS_AT   0x15000      /* byte offset of the thread's table of indirect targets */
-#define IR_N_TARGETS    4096         /* its entries */
-#define IR_NOT_ENTRY_AT 0x25000      /* byte offset of a table of jump targets that are no function's entry */
+#define IR_TARGETS_AT 0x15000 /* byte offset of the thread's table of indirect targets */
+#define IR_N_TARGETS  4096    /* its entries */
+#define IR_NOT_ENTRY_AT                                                                            \
+  0x25000 /* byte offset of a table of jump targets that are no function's entry */
 #define IR_NOT_ENTRIES  1024         /* its entries, one pc each */
 #define IR_COUNTERS_AT  0x27000      /* byte offset of the counter area */
 #define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread: bounds the counters */
@@ -54,7 +55,7 @@ struct IrState {
     void *self;           /* this state's address */
     uint64_t args[3], result, saved[4], fault_address;
     uint64_t host_sp;
-    void *entering;        /* JitRegion about to be entered */
+    void *entering; /* JitRegion about to be entered */
     uint32_t guest_mxcsr, host_mxcsr, seen_mxcsr;
     uint64_t vectors[16];
     uint64_t consts[16] __attribute__((aligned(16)));
@@ -67,8 +68,9 @@ typedef struct IrTarget {
   const void *code;
 } IrTarget;
 
-/* The register convention of a guest's lifted code: which state slots (byte offsets, the most used first) live in host
- * registers from region to region, and where the floating-point registers are. 0: none. */
+/* The register convention of a guest's lifted code: which state slots (byte offsets, the most used
+ * first) live in host registers from region to region, and where the floating-point registers are.
+ * 0: none. */
 #define IR_INT_PINS 11
 #define IR_FP_PINS  12
 typedef struct IrConvention {
@@ -82,7 +84,8 @@ static inline uint64_t *ir_counter(IrState *s, uint64_t offset) {
   return (uint64_t *)((char *)s + IR_COUNTERS_AT + offset);
 }
 
-/* Where a jump target is noted that is known not to be a function's entry: jumps there are no tail calls. */
+/* Where a jump target is noted that is known not to be a function's entry: jumps there are no tail
+ * calls. */
 static inline uint64_t *ir_not_entry(IrState *s, uint64_t pc) {
   return (uint64_t *)((char *)s + IR_NOT_ENTRY_AT) + (pc >> 1 & (IR_NOT_ENTRIES - 1));
 }

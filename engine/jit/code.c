@@ -23,7 +23,8 @@ static const uint8_t callee_saved[] = {RBX, RBP, R12, R13, R14, R15};
 /* ---- stubs ----------------------------------------------------------------------------------- */
 
 static void move_retired(Jit *j, X64 *x, bool to_state) {
-  if (j->count_retired) x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, JIT_RETIRED, x64_gs(IR_COUNTERS_AT));
+  if (j->count_retired)
+    x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, JIT_RETIRED, x64_gs(IR_COUNTERS_AT));
 }
 
 /* reg = the retired count. */
@@ -37,10 +38,12 @@ static void get_retired(Jit *j, X64 *x, unsigned reg) {
 static void move_pins(Jit *j, X64 *x, bool to_state) {
   for (int i = 0; i < IR_INT_PINS; i++)
     if (j->pins.int_pins[i])
-      x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, jit_int_pin[i], x64_gs(j->pins.int_pins[i]));
+      x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, jit_int_pin[i],
+             x64_gs(j->pins.int_pins[i]));
   for (int i = 0; i < IR_FP_PINS; i++)
     if (j->pins.fp_pins[i])
-      x64_rm(x, to_state ? X64_MOVSD_STORE : X64_MOVSD_LOAD, jit_fp_pin[i] & 15u, x64_gs(j->pins.fp_pins[i]));
+      x64_rm(x, to_state ? X64_MOVSD_STORE : X64_MOVSD_LOAD, jit_fp_pin[i] & 15u,
+             x64_gs(j->pins.fp_pins[i]));
   move_retired(j, x, to_state);
 }
 
@@ -79,12 +82,15 @@ static void make_leave(Jit *j, X64 *x) {
 
 /* Moves MXCSR's exception flags into the state's. */
 static void merge_flags(IrState *s) {
-  uint32_t f = s->jit.seen_mxcsr; /* x86: IE DE ZE OE UE PE from bit 0; RISC-V: NX UF OF DZ NV from bit 0 */
-  s->fp_flags |= (f >> 5 & 1) | (f >> 4 & 1) << 1 | (f >> 3 & 1) << 2 | (f >> 2 & 1) << 3 | (f & 1) << 4;
+  uint32_t f =
+      s->jit.seen_mxcsr; /* x86: IE DE ZE OE UE PE from bit 0; RISC-V: NX UF OF DZ NV from bit 0 */
+  s->fp_flags |=
+      (f >> 5 & 1) | (f >> 4 & 1) << 1 | (f >> 3 & 1) << 2 | (f >> 2 & 1) << 3 | (f & 1) << 4;
 }
 
 static void set_mxcsr(IrState *s) {
-  static const uint8_t rounding[8] = {0, 3, 1, 2}; /* RISC-V's to nearest, to zero, down, up in x86's numbers */
+  static const uint8_t rounding[8] = {
+      0, 3, 1, 2}; /* RISC-V's to nearest, to zero, down, up in x86's numbers */
   s->jit.guest_mxcsr = HOST_MXCSR | (uint32_t)rounding[s->fp_rm & 7] << MXCSR_ROUNDING;
 }
 
@@ -122,7 +128,8 @@ static void call_c(X64 *x, const void *fn) {
   x64_rr(x, X64_GROUP5 | X64_32, 2, RAX);
 }
 
-/* A signal that came while C ran is seen here; one that comes later finds rip in the stub (jit_interrupt). */
+/* A signal that came while C ran is seen here; one that comes later finds rip in the stub
+ * (jit_interrupt). */
 static void was_interrupted(Jit *j, X64 *x, int32_t back_at) {
   x64_mi(x, X64_ALU_I | X64_32, ALU_CMP, x64_gs(STATE(interrupt)), 0);
   uint8_t *no = x64_jcc(x, CC_E);
@@ -132,8 +139,8 @@ static void was_interrupted(Jit *j, X64 *x, int32_t back_at) {
   x64_patch(no, x->at);
 }
 
-/* Calls the JitFn in rax with rcx = imm, args[0] = a, args[1] = b, rdx = c. The function sees all guest registers in the
- * state and may change them. Returns in rax; scratch registers are lost. */
+/* Calls the JitFn in rax with rcx = imm, args[0] = a, args[1] = b, rdx = c. The function sees all
+ * guest registers in the state and may change them. Returns in rax; scratch registers are lost. */
 static void make_call_full(Jit *j, X64 *x) {
   j->call_full = rx_of(j, x);
   move_pins(j, x, true);
@@ -160,22 +167,26 @@ static void make_call_full(Jit *j, X64 *x) {
   x64_byte(x, 0xc3);
 }
 
-/* The same for a function that neither sees nor changes guest registers, except for the state's fp_rm and fp_flags: pins and
- * vector registers are as before. */
+/* The same for a function that neither sees nor changes guest registers, except for the state's
+ * fp_rm and fp_flags: pins and vector registers are as before. */
 static void make_call_keep(Jit *j, X64 *x) {
   static const uint8_t lost[] = {RDI, R8, R9, R10, R11};
   j->call_keep = rx_of(j, x);
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8 + 16 * 3);
   move_retired(j, x, true);
-  for (unsigned i = 0; i < sizeof lost; i++) x64_rm(x, X64_MOV_STORE, lost[i], x64_at(RSP, (int32_t)(8 * i)));
-  for (unsigned i = 0; i < 16; i++) x64_rm(x, X64_MOVSD_STORE, i, x64_gs(STATE(jit.vectors) + 8 * i));
+  for (unsigned i = 0; i < sizeof lost; i++)
+    x64_rm(x, X64_MOV_STORE, lost[i], x64_at(RSP, (int32_t)(8 * i)));
+  for (unsigned i = 0; i < 16; i++)
+    x64_rm(x, X64_MOVSD_STORE, i, x64_gs(STATE(jit.vectors) + 8 * i));
   load_args(x);
   x64_rr(x, X64_GROUP5 | X64_32, 2, RAX);
   x64_rm(x, X64_MOV_STORE, RAX, x64_gs(STATE(jit.result)));
   was_interrupted(j, x, 8 + 16 * 3);
   x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.result)));
-  for (unsigned i = 0; i < 16; i++) x64_rm(x, X64_MOVSD_LOAD, i, x64_gs(STATE(jit.vectors) + 8 * i));
-  for (unsigned i = 0; i < sizeof lost; i++) x64_rm(x, X64_MOV_LOAD, lost[i], x64_at(RSP, (int32_t)(8 * i)));
+  for (unsigned i = 0; i < 16; i++)
+    x64_rm(x, X64_MOVSD_LOAD, i, x64_gs(STATE(jit.vectors) + 8 * i));
+  for (unsigned i = 0; i < sizeof lost; i++)
+    x64_rm(x, X64_MOV_LOAD, lost[i], x64_at(RSP, (int32_t)(8 * i)));
   x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8 + 16 * 3);
   x64_byte(x, 0xc3);
 }
@@ -185,8 +196,9 @@ static void jump_to(Jit *j, X64 *x, const uint8_t *rx) {
   x64_patch(at, jit_rw(j, rx));
 }
 
-/* ---- calls and returns on the shadow call stack (ir/callstack.h): the common case, else the function by call_keep.
- * args[0] and args[1] are the operation's a and b; rcx its site; scratch registers are lost. ---- */
+/* ---- calls and returns on the shadow call stack (ir/callstack.h): the common case, else the
+ * function by call_keep. args[0] and args[1] are the operation's a and b; rcx its site; scratch
+ * registers are lost. ---- */
 
 #define AT(base, type, member) x64_at(base, (int32_t)offsetof(type, member))
 #define NEW(member)            x64_at(RSI, (int32_t)(sizeof(IrCallFrame) + offsetof(IrCallFrame, member)))
@@ -342,11 +354,12 @@ static void set_pins(Jit *j) {
 Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without) {
   Jit *j = xcalloc(1, sizeof *j);
   j->pins = *convention;
-  j->size = code_size;
-  j->bmi = __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi") && !(without & JIT_NO_BMI);
+  j->size = code_size < JIT_MIN_SIZE ? JIT_MIN_SIZE : code_size;
+  j->bmi =
+      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi") && !(without & JIT_NO_BMI);
   j->lzcnt = __builtin_cpu_supports("lzcnt") && j->bmi;
   j->fma = __builtin_cpu_supports("fma") && !(without & JIT_NO_FMA);
-  if (!map_code(code_size, &j->rw, &j->rx)) {
+  if (!map_code(j->size, &j->rw, &j->rx)) {
     free(j);
     return NULL;
   }
@@ -393,8 +406,8 @@ const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size) {
   return r->host ? r->host->start + JIT_ENTRY : NULL;
 }
 
-/* A shared mapping is shared with the child of a fork as well: it gets a copy, mapped here already, since descriptors may be
- * shared too. */
+/* A shared mapping is shared with the child of a fork as well: it gets a copy, mapped here already,
+ * since descriptors may be shared too. */
 bool jit_before_fork(Jit *j) {
   if (!map_code(j->size, &j->fork_rw, &j->fork_rx)) return false;
   memcpy(j->fork_rw, j->rw, j->used);
@@ -435,7 +448,8 @@ static void break_region(Jit *j, JitRegion *r) {
   r->broken = true;
   for (uint32_t i = r->first_site; i < r->first_site + r->n_sites; i++)
     if (j->sites.at[i].jump) point_site(j, &j->sites.at[i], j->sites.at[i].stub);
-  if (j->broken.n < j->broken.cap) j->broken.at[j->broken.n++] = r; /* may be in a signal handler: jit_run keeps room */
+  if (j->broken.n < j->broken.cap)
+    j->broken.at[j->broken.n++] = r; /* may be in a signal handler: jit_run keeps room */
 }
 
 static void mend(Jit *j) {
@@ -472,7 +486,8 @@ void jit_forget(Jit *j, IrRegion *region) {
       high = mid;
   }
   if (low < j->regions.n && j->regions.at[low] == r) {
-    memmove(j->regions.at + low, j->regions.at + low + 1, (j->regions.n - low - 1) * sizeof *j->regions.at);
+    memmove(j->regions.at + low, j->regions.at + low + 1,
+            (j->regions.n - low - 1) * sizeof *j->regions.at);
     j->regions.n--;
   }
   region->host = NULL;
@@ -499,8 +514,10 @@ static void prepare(Jit *j, IrState *s) {
   if (s->jit.self == s) return; /* a copied state has its original's */
   s->jit.self = s;
   s->jit.host_mxcsr = HOST_MXCSR;
-  static const uint64_t consts[] = {[JIT_C_SIGN64] = 1ull << 63, [JIT_C_SIGN32] = 1ull << 31,
-                                    [JIT_C_BOX] = 0xffffffff00000000, [JIT_C_NAN64] = 0x7ff8000000000000,
+  static const uint64_t consts[] = {[JIT_C_SIGN64] = 1ull << 63,
+                                    [JIT_C_SIGN32] = 1ull << 31,
+                                    [JIT_C_BOX] = 0xffffffff00000000,
+                                    [JIT_C_NAN64] = 0x7ff8000000000000,
                                     [JIT_C_NAN32] = 0x7fc00000};
   for (size_t i = 0; i < sizeof consts / sizeof *consts; i++)
     if (consts[i]) s->jit.consts[i] = s->jit.consts[i + 1] = consts[i];
@@ -514,7 +531,8 @@ IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
   vec_reserve(&j->broken, 16);
   uint8_t *entry = r->host->start + JIT_ENTRY;
   if (chain) {
-    IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT) + (r->pc >> 1 & (IR_N_TARGETS - 1));
+    IrTarget *t =
+        (IrTarget *)(void *)((char *)s + IR_TARGETS_AT) + (r->pc >> 1 & (IR_N_TARGETS - 1));
     *t = (IrTarget){r->pc, entry};
   }
   set_mxcsr(s);
@@ -525,7 +543,7 @@ IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
     s->jit.entering = NULL;
     return (IrExit){.kind = IR_EXIT_INTERRUPT, .block = r->blocks};
   }
-  uint32_t (*enter)(void *) = (uint32_t (*)(void *))(uintptr_t)j->enter;
+  uint32_t (*enter)(void *) = (uint32_t(*)(void *))(uintptr_t)j->enter;
   const JitSite *site = &j->sites.at[enter(entry)];
   merge_flags(s);
   IrExit x = {.kind = (IrExitKind)site->kind, .detail = site->detail, .succ = site->succ};
@@ -561,8 +579,9 @@ bool jit_host_fault(Jit *j, IrState *s, void *ucontext) {
     g[REG_RIP] = (greg_t)(uintptr_t)(r->start + point->resume);
     return true;
   }
-  static const uint8_t greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-                                      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  static const uint8_t greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
+                                      REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                      REG_R12, REG_R13, REG_R14, REG_R15};
   for (int i = 0; i < IR_INT_PINS; i++)
     if (j->pins.int_pins[i])
       *(uint64_t *)(void *)((char *)s + j->pins.int_pins[i]) = (uint64_t)g[greg_of[jit_int_pin[i]]];
@@ -582,7 +601,8 @@ void jit_interrupt(Jit *j, IrState *s, const void *ucontext) {
   const uint8_t *rip = (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
   jit_forget_targets(j, s);
   if (s->jit.entering) break_region(j, s->jit.entering);
-  if (rip < j->rx || rip >= j->rx + j->size) return; /* in C: whoever called it looks at s->interrupt */
+  if (rip < j->rx || rip >= j->rx + j->size)
+    return; /* in C: whoever called it looks at s->interrupt */
   JitRegion *r = NULL;
   if (rip >= j->enter && rip < j->enter_end)
     r = region_at(j, (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RAX]);

@@ -27,7 +27,7 @@ typedef struct JitRegion {
 #define JIT_ENTRY 8 /* from JitRegion.start */
 
 typedef struct JitSite {
-  uint8_t *jump;   /* its rel32 (executable address); NULL: a stub only */
+  uint8_t *jump; /* its rel32 (executable address); NULL: a stub only */
   uint8_t *stub;
   uint8_t *target; /* where it should lead now */
   JitRegion *from;
@@ -49,7 +49,8 @@ struct Jit {
   uint8_t *rx, *rw, *fork_rx, *fork_rw; /* fork_: the child's, while there is a fork */
   size_t size, used, first_free;
   /* Stubs, executable addresses. */
-  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end, *dead, *indirect;
+  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end, *dead,
+      *indirect;
   VEC(JitSite) sites;
   VEC(JitRegion *) regions; /* in code order */
   VEC(JitRegion *) broken;
@@ -72,7 +73,8 @@ bool jit_lower(Jit *j, JitRegion *jr);
 struct Lower *jit_lower_new(Jit *j);
 void jit_lower_free(struct Lower *l);
 
-/* Constants in the state, for vector operands: indices in IrState.jit.consts, each repeated in both halves. */
+/* Constants in the state, for vector operands: indices in IrState.jit.consts, each repeated in both
+ * halves. */
 #define JIT_RETIRED R15 /* the register of the last integer pin */
 
 enum { JIT_C_SIGN64, JIT_C_SIGN32 = 2, JIT_C_BOX = 4, JIT_C_NAN64 = 6, JIT_C_NAN32 = 8 };

@@ -1,5 +1,5 @@
-/* The semantics of operations as C functions, for those that have no host code of their own, and the cold cases of those that
- * have: expanded from ops.def like the interpreter. */
+/* The semantics of operations as C functions, for those that have no host code of their own, and
+ * the cold cases of those that have: expanded from ops.def like the interpreter. */
 #include "ir/callstack.h"
 #include "ir/probes.h"
 #include "ir/semantics.h"
@@ -62,4 +62,5 @@ JitFn *const jit_fns[IR_OPCODES] = {
 #define OP(name, result, a, b, c, flags, semantics) HAS(name)
 #define HAND(name, result, a, b, c, flags)
 #include "ir/ops.def"
-    HAS(nth) HAS(callout) HAS(plane_test) HAS(ring_open) HAS(edge_ind) HAS(cs_call) HAS(cs_ret) HAS(cs_jump)};
+    HAS(nth) HAS(callout) HAS(plane_test) HAS(ring_open) HAS(edge_ind) HAS(cs_call) HAS(cs_ret)
+        HAS(cs_jump)};

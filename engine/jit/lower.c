@@ -1,11 +1,13 @@
 /* Lowering: a region's operations -> host code. See jit.h for where things are.
  *
- * One forward pass over each block. ir/place.c has decided which values live in guest registers: those in pins cost nothing.
- * Other values get scratch registers as they come, and are put into their slot of the state (IR_SCRATCH_AT) when registers run
- * out: the one whose last use is furthest goes first. Values of floating-point operations live in vector registers, which is
+ * One forward pass over each block. ir/place.c has decided which values live in guest registers:
+ * those in pins cost nothing. Other values get scratch registers as they come, and are put into
+ * their slot of the state (IR_SCRATCH_AT) when registers run out: the one whose last use is
+ * furthest goes first. Values of floating-point operations live in vector registers, which is
  * decided backwards from their readers.
  *
- * What is unlikely is put aside (Cold) and emitted behind the region: guard bodies, exits, NaNs, conversions that saturate. */
+ * What is unlikely is put aside (Cold) and emitted behind the region: guard bodies, exits, NaNs,
+ * conversions that saturate. */
 #include "jit/lower.h"
 
 #include <stdlib.h>
@@ -117,7 +119,9 @@ void low_move(Lower *l, unsigned to, unsigned from) {
     x64_rr(&l->x, X64_MOVQ_TO_GPR, from & 15, to);
 }
 
-static bool is_single(const Lower *l, IrRef ref) { return ir_op_info[low_op(l, ref)->code].result == IR_F32; }
+static bool is_single(const Lower *l, IrRef ref) {
+  return ir_op_info[low_op(l, ref)->code].result == IR_F32;
+}
 
 /* Brings a value into the register; it stays where it was, too. */
 void low_copy(Lower *l, unsigned to, IrRef ref) {
@@ -176,7 +180,8 @@ unsigned low_use(Lower *l, IrRef ref, bool xmm) {
   }
   unsigned reg = low_temp(l, xmm);
   low_copy(l, reg, ref);
-  if (at == X64_NONE && !low_is_imm(l, ref) && l->xmm[ref] == xmm) { /* later readers find it here */
+  if (at == X64_NONE && !low_is_imm(l, ref) &&
+      l->xmm[ref] == xmm) { /* later readers find it here */
     l->in_reg[reg] = ref;
     l->reg[ref] = (uint8_t)reg;
   }
@@ -186,9 +191,12 @@ unsigned low_use(Lower *l, IrRef ref, bool xmm) {
 unsigned low_gpr(Lower *l, IrRef ref) { return low_use(l, ref, false); }
 unsigned low_xmm(Lower *l, IrRef ref) { return low_use(l, ref, true) & 15; }
 
-/* The value may be read from memory: nothing has it in a register, and nothing will want it later. */
+/* The value may be read from memory: nothing has it in a register, and nothing will want it later.
+ */
 bool low_memory(const Lower *l, IrRef ref, X64Mem *m) {
-  if (low_is_imm(l, ref) || home_pin(l, ref) != X64_NONE || l->reg[ref] != X64_NONE || !low_dies(l, ref)) return false;
+  if (low_is_imm(l, ref) || home_pin(l, ref) != X64_NONE || l->reg[ref] != X64_NONE ||
+      !low_dies(l, ref))
+    return false;
   if (is_single(l, ref)) return false;
   *m = in_memory_home(l, ref) ? x64_gs(8u * l->p->home[ref]) : slot_of(ref);
   return true;
@@ -201,8 +209,8 @@ static void claim(Lower *l, unsigned reg, IrRef ref) {
   l->locked |= 1u << reg;
 }
 
-/* The register that the value `ref` is to be made in: its home, or the register of the operand `hint` (0: none) if that is
- * dying there, or a free one. */
+/* The register that the value `ref` is to be made in: its home, or the register of the operand
+ * `hint` (0: none) if that is dying there, or a free one. */
 unsigned low_def(Lower *l, IrRef ref, IrRef hint) {
   unsigned pin = home_pin(l, ref);
   bool xmm = l->xmm[ref];
@@ -258,7 +266,8 @@ void low_spill_all(Lower *l) {
   }
 }
 
-/* ---- which values live in vector registers ------------------------------------------------------ */
+/* ---- which values live in vector registers ------------------------------------------------------
+ */
 
 static bool is_bit_op(unsigned code) {
   return code == IR_and || code == IR_or || code == IR_xor || code == IR_andn;
@@ -288,10 +297,12 @@ static void classify(Lower *l, const IrBlock *b) {
   for (uint32_t k = b->end; k-- > b->first;) {
     const IrOp *op = &l->r->ops[k];
     const IrOpInfo *info = &ir_op_info[op->code];
-    bool may = info->result == IR_F32 || info->result == IR_F64 || op->code == IR_ld64 || op->code == IR_ld32u ||
-               op->code == IR_box32 || is_bit_op(op->code) || (op->code == IR_get && is_fp_slot(l, op->imm));
-    bool must = (info->flags & IR_FPENV && info->result != IR_I64 && info->result != IR_I32) || op->code == IR_box32 ||
-                op->code == IR_unbox32 || (op->code == IR_get && is_fp_slot(l, op->imm));
+    bool may = info->result == IR_F32 || info->result == IR_F64 || op->code == IR_ld64 ||
+               op->code == IR_ld32u || op->code == IR_box32 || is_bit_op(op->code) ||
+               (op->code == IR_get && is_fp_slot(l, op->imm));
+    bool must = (info->flags & IR_FPENV && info->result != IR_I64 && info->result != IR_I32) ||
+                op->code == IR_box32 || op->code == IR_unbox32 ||
+                (op->code == IR_get && is_fp_slot(l, op->imm));
     l->xmm[k] = must || (may && l->xmm[k] && l->p->uses[k]);
     IrRef use[3];
     for (int n = ir_operands(op, use); n-- > 0;)
@@ -335,27 +346,30 @@ void low_point(Lower *l) {
   vec_push(&l->points, p);
 }
 
-/* What was emitted since the last point may fault for reasons of ours: then it is as if it had come to here. */
-void low_resume_here(Lower *l) {
-  vec_last(&l->points).resume = (uint32_t)(l->x.at - l->start);
-}
+/* What was emitted since the last point may fault for reasons of ours: then it is as if it had come
+ * to here. */
+void low_resume_here(Lower *l) { vec_last(&l->points).resume = (uint32_t)(l->x.at - l->start); }
 
 /* The way succ out of the current block, taken by the jump at `jump`. */
 static void flow(Lower *l, uint8_t *jump, IrSucc *succ) {
   if (succ->block < 0) {
-    succ->site = low_site(l, (JitSite){.kind = IR_EXIT_NEXT, .succ = succ, .pc = succ->pc, .jump = rx(l, jump)});
+    succ->site = low_site(
+        l, (JitSite){.kind = IR_EXIT_NEXT, .succ = succ, .pc = succ->pc, .jump = rx(l, jump)});
     low_put_aside(l, (LowCold){.kind = COLD_EXIT, .jump = jump, .site = succ->site});
     return;
   }
   LowJump to = {.jump = jump, .block = (uint16_t)succ->block};
   if (succ->block <= (int)l->block) { /* every loop has such an edge: it can be interrupted */
-    to.site = low_site(l, (JitSite){.kind = IR_EXIT_INTERRUPT, .pc = succ->pc, .jump = rx(l, jump)});
+    to.site =
+        low_site(l, (JitSite){.kind = IR_EXIT_INTERRUPT, .pc = succ->pc, .jump = rx(l, jump)});
     low_put_aside(l, (LowCold){.kind = COLD_BACK_EDGE, .site = to.site});
   }
   vec_push(&l->jumps, to);
 }
 
-static bool falls_through(const Lower *l, const IrSucc *succ) { return succ->block == (int)l->block + 1; }
+static bool falls_through(const Lower *l, const IrSucc *succ) {
+  return succ->block == (int)l->block + 1;
+}
 
 static void lower_br(Lower *l, const IrOp *op, IrBlock *b) {
   X64Cond cc = low_condition(l, op->a);
@@ -519,7 +533,8 @@ static void lower_cold(Lower *l) {
       site_stub(l, c.site);
       break;
     case COLD_BUDGET:
-      x64_mi(&l->x, X64_ALU_I, ALU_ADD, x64_gs(offsetof(IrState, budget)), low_op(l, (IrRef)c.k)->a);
+      x64_mi(&l->x, X64_ALU_I, ALU_ADD, x64_gs(offsetof(IrState, budget)),
+             low_op(l, (IrRef)c.k)->a);
       site_stub(l, c.site);
       break;
     case COLD_DIVIDE: low_cold_divide(l, &c); break;

@@ -1,10 +1,12 @@
-/* Private to the lowering: lower.c (registers, blocks, exits), lower_ops.c (integer and memory), lower_fp.c, lower_probes.c. */
+/* Private to the lowering: lower.c (registers, blocks, exits), lower_ops.c (integer and memory),
+ * lower_fp.c, lower_probes.c. */
 #ifndef JIT_LOWER_H
 #define JIT_LOWER_H
 
 #include "jit/code.h"
 
-#define LOW_SCRATCH 20 /* registers below this number may hold values: gprs, then xmm0-xmm3 as 16-19 */
+#define LOW_SCRATCH                                                                                \
+  20 /* registers below this number may hold values: gprs, then xmm0-xmm3 as 16-19 */
 
 typedef struct LowSnapshot {
   IrRef in_reg[LOW_SCRATCH];
@@ -15,11 +17,13 @@ typedef enum LowColdKind {
   COLD_EXIT,      /* the site's stub */
   COLD_BACK_EDGE, /* likewise, nothing jumps there unless the region is broken */
   COLD_GUARD,
-  COLD_PLANE,     /* a guard behind a plane test: a = address, b = where in the window, c = the window */
+  COLD_PLANE, /* a guard behind a plane test: a = address, b = where in the window, c = the window
+               */
   COLD_CANONICAL, /* d = the canonical NaN */
   COLD_CALL,      /* d = the operation, by its function; operands in a, b, c */
   COLD_DIVIDE,
-  COLD_FAULT,  /* the site's stub, once the address (register a, or operand c if that is X64_NONE) is in the state */
+  COLD_FAULT, /* the site's stub, once the address (register a, or operand c if that is X64_NONE) is
+                 in the state */
   COLD_BUDGET, /* the site's stub, once the block's share is given back */
 } LowColdKind;
 
@@ -54,7 +58,8 @@ typedef struct Lower {
   uint32_t locked; /* registers that the current operation uses */
   uint32_t now;    /* operation */
   uint16_t block, insn;
-  bool inline_rounding; /* the block has made sure that the dynamic rounding mode is one of the host's */
+  bool inline_rounding; /* the block has made sure that the dynamic rounding mode is one of the
+                           host's */
   VEC(LowCold) cold;
   VEC(LowJump) jumps;
   VEC(JitPoint) points;
@@ -90,8 +95,10 @@ uint32_t low_operation(Lower *l, uint32_t k); /* returns the next one to lower *
 
 /* lower_ops.c */
 uint32_t low_body(Lower *l, uint32_t k);
-X64Cond low_condition(Lower *l, IrRef ref); /* emits the test of a value; true if the condition holds */
-void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c, uint64_t c_raw, bool full);
+X64Cond low_condition(Lower *l,
+                      IrRef ref); /* emits the test of a value; true if the condition holds */
+void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c,
+              uint64_t c_raw, bool full);
 
 X64Mem low_address(Lower *l, const IrOp *op);
 void low_cold_divide(Lower *l, const LowCold *c);

@@ -1,10 +1,11 @@
 /* Lowering of floating point: on the host's unit, with RISC-V's results and flags.
  *
- * Accrued exception flags live in MXCSR, as does the dynamic rounding mode; x86 and RISC-V agree on when each flag is raised (both
- * detect tininess after rounding). They differ in NaN results (RISC-V's are canonical) and in what conversions to integers give
- * out of range: each operation tests for those, and the cold case is put right aside. Rounding to nearest with ties to max
- * magnitude (RMM) does not exist on the host: a block with dynamically rounded operations begins with a test of fp_rm, and is
- * left to the interpreter if that is RMM (or reserved).
+ * Accrued exception flags live in MXCSR, as does the dynamic rounding mode; x86 and RISC-V agree on
+ * when each flag is raised (both detect tininess after rounding). They differ in NaN results
+ * (RISC-V's are canonical) and in what conversions to integers give out of range: each operation
+ * tests for those, and the cold case is put right aside. Rounding to nearest with ties to max
+ * magnitude (RMM) does not exist on the host: a block with dynamically rounded operations begins
+ * with a test of fp_rm, and is left to the interpreter if that is RMM (or reserved).
  *
  * An F32 value in a vector register is its low half; the upper half means nothing. */
 #include "jit/lower.h"
@@ -13,17 +14,22 @@ enum { RM_RTZ = 1, RM_RDN = 2, RM_RUP = 3, RM_DYNAMIC = 7, RM_FIRST_FOREIGN = 4 
 
 static unsigned rounding(const IrOp *op) { return op->imm & 7; }
 
-/* Operand size of scalar instructions: doubles have prefix F2, singles F3; comparisons 66 and none. */
+/* Operand size of scalar instructions: doubles have prefix F2, singles F3; comparisons 66 and none.
+ */
 static unsigned scalar(bool wide) { return wide ? X64_F2 : X64_F3; }
 static unsigned compare(bool wide) { return wide ? X64_66 : 0; }
 
-/* ---- the rounding mode --------------------------------------------------------------------------- */
+/* ---- the rounding mode
+ * --------------------------------------------------------------------------- */
 
-static bool rounds(const IrOp *op) { return ir_op_info[op->code].flags & IR_FPENV && rounding(op) == RM_DYNAMIC; }
+static bool rounds(const IrOp *op) {
+  return ir_op_info[op->code].flags & IR_FPENV && rounding(op) == RM_DYNAMIC;
+}
 
 bool low_is_rounding_check(const Lower *l, const IrOp *trap_if) {
   const IrOp *cond = low_op(l, trap_if->a);
-  if (cond->code != IR_geu || !low_is_imm(l, cond->b) || low_imm(l, cond->b) <= RM_FIRST_FOREIGN) return false;
+  if (cond->code != IR_geu || !low_is_imm(l, cond->b) || low_imm(l, cond->b) <= RM_FIRST_FOREIGN)
+    return false;
   const IrOp *get = low_op(l, cond->a);
   return get->code == IR_get && get->imm == offsetof(IrState, fp_rm);
 }
@@ -38,7 +44,8 @@ void low_block_begin(Lower *l, const IrBlock *b) {
   }
 }
 
-/* ---- cold cases ---------------------------------------------------------------------------------- */
+/* ---- cold cases
+ * ---------------------------------------------------------------------------------- */
 
 static void cold_canonical(Lower *l, const LowCold *c) {
   bool wide = ir_op_info[low_op(l, (IrRef)c->k)->code].result == IR_F64;
@@ -68,7 +75,8 @@ static void cold_call(Lower *l, const LowCold *c) {
   for (unsigned i = 0; i < sizeof keep; i++)
     x64_rm(&l->x, X64_MOV_LOAD, keep[i], x64_gs(offsetof(IrState, jit.saved) + 8 * i));
   if (c->d != X64_NONE)
-    x64_rm(&l->x, c->d < 16 ? X64_MOV_LOAD : X64_MOVSD_LOAD, c->d & 15u, x64_gs(offsetof(IrState, jit.result)));
+    x64_rm(&l->x, c->d < 16 ? X64_MOV_LOAD : X64_MOVSD_LOAD, c->d & 15u,
+           x64_gs(offsetof(IrState, jit.result)));
   x64_patch(x64_jmp(&l->x), c->back);
 }
 
@@ -81,18 +89,21 @@ void low_cold(Lower *l, const LowCold *c) {
 
 static uint8_t none(void) { return X64_NONE; }
 
-/* ---- arithmetic ---------------------------------------------------------------------------------- */
+/* ---- arithmetic
+ * ---------------------------------------------------------------------------------- */
 
 static void canonical_if_nan(Lower *l, uint32_t k, bool wide, unsigned d) {
   x64_rr(&l->x, X64_UCOMIS | compare(wide), d, d);
-  LowCold c = {.kind = COLD_CANONICAL, .jump = x64_jcc(&l->x, CC_P), .k = k, .d = (uint8_t)(16 + d)};
+  LowCold c = {
+      .kind = COLD_CANONICAL, .jump = x64_jcc(&l->x, CC_P), .k = k, .d = (uint8_t)(16 + d)};
   c.back = l->x.at;
   low_put_aside(l, c);
 }
 
 static void lower_two(Lower *l, uint32_t k, unsigned insn, bool commutes, bool wide) {
   const IrOp *op = low_op(l, (IrRef)k);
-  unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), d = low_def(l, (IrRef)k, op->a) & 15, to = d;
+  unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), d = low_def(l, (IrRef)k, op->a) & 15,
+           to = d;
   if (d == b && d != a) {
     if (commutes)
       b = a;
@@ -110,20 +121,28 @@ static void lower_two(Lower *l, uint32_t k, unsigned insn, bool commutes, bool w
 static void lower_one(Lower *l, uint32_t k, unsigned insn, bool from_wide, bool to_wide) {
   const IrOp *op = low_op(l, (IrRef)k);
   unsigned a = low_xmm(l, op->a), d = low_def(l, (IrRef)k, op->a) & 15;
-  low_move(l, 16 + d, 16 + a); /* these leave the upper half of d alone: no dependency on what was there */
+  low_move(l, 16 + d,
+           16 + a); /* these leave the upper half of d alone: no dependency on what was there */
   x64_rr(&l->x, insn | scalar(from_wide), d, d);
   canonical_if_nan(l, k, to_wide, d);
   low_defined(l, (IrRef)k);
 }
 
 static LowCold by_function(Lower *l, uint32_t k, unsigned a, unsigned b, unsigned c, unsigned d) {
-  return (LowCold){.kind = COLD_CALL, .k = k, .a = (uint8_t)a, .b = (uint8_t)b, .c = (uint8_t)c, .d = (uint8_t)d, .back = l->x.at};
+  return (LowCold){.kind = COLD_CALL,
+                   .k = k,
+                   .a = (uint8_t)a,
+                   .b = (uint8_t)b,
+                   .c = (uint8_t)c,
+                   .d = (uint8_t)d,
+                   .back = l->x.at};
 }
 
 /* Infinity times 0 plus a quiet NaN is invalid in RISC-V, not on x86: NaNs are computed again. */
 static void lower_fma(Lower *l, uint32_t k, bool wide) {
   const IrOp *op = low_op(l, (IrRef)k);
-  unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), c = low_xmm(l, op->c), t = low_temp(l, true) & 15;
+  unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), c = low_xmm(l, op->c),
+           t = low_temp(l, true) & 15;
   low_move(l, 16 + t, 16 + a);
   x64_vex_rr(&l->x, wide ? X64_FMA213D : X64_FMA213S, t, b, c);
   x64_rr(&l->x, X64_UCOMIS | compare(wide), t, t);
@@ -152,7 +171,8 @@ static void lower_min_max(Lower *l, uint32_t k, unsigned insn, bool wide) {
 
 static void lower_equal(Lower *l, uint32_t k, bool wide) {
   const IrOp *op = low_op(l, (IrRef)k);
-  unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), d = low_temp(l, false), t = low_temp(l, false);
+  unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), d = low_temp(l, false),
+           t = low_temp(l, false);
   x64_rr(&l->x, X64_UCOMIS | compare(wide), a, b);
   x64_setcc(&l->x, CC_E, d);
   x64_setcc(&l->x, CC_NP, t);
@@ -161,7 +181,8 @@ static void lower_equal(Lower *l, uint32_t k, bool wide) {
   low_result(l, (IrRef)k, d);
 }
 
-/* a < b is b above a: an unordered result sets CF and ZF. comis raises invalid for quiet NaNs too. */
+/* a < b is b above a: an unordered result sets CF and ZF. comis raises invalid for quiet NaNs too.
+ */
 static void lower_less(Lower *l, uint32_t k, X64Cond cc, bool wide) {
   const IrOp *op = low_op(l, (IrRef)k);
   unsigned a = low_xmm(l, op->a), b = low_xmm(l, op->b), d = low_temp(l, false);
@@ -171,18 +192,22 @@ static void lower_less(Lower *l, uint32_t k, X64Cond cc, bool wide) {
   low_result(l, (IrRef)k, d);
 }
 
-/* ---- conversions --------------------------------------------------------------------------------- */
+/* ---- conversions
+ * --------------------------------------------------------------------------------- */
 
-/* To a signed integer. What does not fit gives the host's smallest integer: then the function decides. */
+/* To a signed integer. What does not fit gives the host's smallest integer: then the function
+ * decides. */
 static void lower_to_int(Lower *l, uint32_t k, bool from_wide, bool narrow) {
   static const uint8_t host_rounding[] = {0, 3, 1, 2};
   const IrOp *op = low_op(l, (IrRef)k);
-  unsigned rm = rounding(op), size = narrow ? X64_32 : 0, a = low_xmm(l, op->a), from = a, d = low_temp(l, false);
+  unsigned rm = rounding(op), size = narrow ? X64_32 : 0, a = low_xmm(l, op->a), from = a,
+           d = low_temp(l, false);
   if (rm != RM_RTZ && rm != RM_DYNAMIC) {
     from = low_temp(l, true) & 15;
     x64_rr_i8(&l->x, from_wide ? X64_ROUNDSD : X64_ROUNDSS, from, a, host_rounding[rm]);
   }
-  x64_rr(&l->x, (rm == RM_DYNAMIC ? X64_CVT_TO_INT : X64_CVTT_TO_INT) | scalar(from_wide) | size, d, from);
+  x64_rr(&l->x, (rm == RM_DYNAMIC ? X64_CVT_TO_INT : X64_CVTT_TO_INT) | scalar(from_wide) | size, d,
+         from);
   x64_ri(&l->x, X64_ALU_I | size, ALU_CMP, d, 1); /* overflows for the smallest only */
   uint8_t *out = x64_jcc(&l->x, CC_O);
   if (narrow) x64_rr(&l->x, X64_MOVSXD, d, d);
@@ -215,7 +240,8 @@ static void lower_from_int(Lower *l, uint32_t k, IntKind kind, bool wide) {
   low_result(l, (IrRef)k, 16 + d);
 }
 
-/* ---- NaN boxing and sign bits -------------------------------------------------------------------- */
+/* ---- NaN boxing and sign bits
+ * -------------------------------------------------------------------- */
 
 static void lower_box(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
@@ -231,7 +257,8 @@ static void lower_unbox(Lower *l, uint32_t k) {
   low_move(l, 16 + d, 16 + a);
   x64_rr_i8(&l->x, X64_PEXTRD, d, t, 1);
   x64_ri(&l->x, X64_ALU_I | X64_32, ALU_CMP, t, -1);
-  LowCold c = {.kind = COLD_CANONICAL, .jump = x64_jcc(&l->x, CC_NE), .k = k, .d = (uint8_t)(16 + d)};
+  LowCold c = {
+      .kind = COLD_CANONICAL, .jump = x64_jcc(&l->x, CC_NE), .k = k, .d = (uint8_t)(16 + d)};
   c.back = l->x.at;
   low_put_aside(l, c);
   low_defined(l, (IrRef)k);
@@ -240,12 +267,16 @@ static void lower_unbox(Lower *l, uint32_t k) {
 static void lower_bits(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   uint64_t imm = low_imm(l, op->b);
-  unsigned insn = op->code == IR_xor ? X64_XORPS : op->code == IR_or ? X64_ORPS : op->code == IR_and ? X64_ANDPS : X64_ANDNPS;
+  unsigned insn = op->code == IR_xor   ? X64_XORPS
+                  : op->code == IR_or  ? X64_ORPS
+                  : op->code == IR_and ? X64_ANDPS
+                                       : X64_ANDNPS;
   if (op->code == IR_xor && low_is_imm(l, op->b) && (imm == 1ull << 63 || imm == 1ull << 31)) {
     unsigned a = low_xmm(l, op->a), d = low_def(l, (IrRef)k, op->a) & 15;
     low_move(l, 16 + d, 16 + a);
     x64_rm(&l->x, X64_XORPS, d,
-           x64_gs(offsetof(IrState, jit.consts) + 8u * (imm == 1ull << 63 ? JIT_C_SIGN64 : JIT_C_SIGN32)));
+           x64_gs(offsetof(IrState, jit.consts) +
+                  8u * (imm == 1ull << 63 ? JIT_C_SIGN64 : JIT_C_SIGN32)));
     low_defined(l, (IrRef)k);
     return;
   }
@@ -255,9 +286,12 @@ static void lower_bits(Lower *l, uint32_t k) {
   low_result(l, (IrRef)k, t);
 }
 
-/* ---- dispatch ------------------------------------------------------------------------------------ */
+/* ---- dispatch
+ * ------------------------------------------------------------------------------------ */
 
-static bool can_round(const Lower *l, const IrOp *op) { return rounding(op) == RM_DYNAMIC && l->inline_rounding; }
+static bool can_round(const Lower *l, const IrOp *op) {
+  return rounding(op) == RM_DYNAMIC && l->inline_rounding;
+}
 
 static bool lower_rounding(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
@@ -293,17 +327,21 @@ static bool lower_rounding(Lower *l, uint32_t k) {
 static bool lower_conversion(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   unsigned rm = rounding(op);
-  bool wide = op->code == IR_i32_f64 || op->code == IR_i64_f64, narrow = op->code == IR_i32_f32 || op->code == IR_i32_f64;
+  bool wide = op->code == IR_i32_f64 || op->code == IR_i64_f64,
+       narrow = op->code == IR_i32_f32 || op->code == IR_i32_f64;
   switch (op->code) {
   case IR_i32_f32:
   case IR_i32_f64:
   case IR_i64_f32:
   case IR_i64_f64:
-    /* roundsd says inexact of what then does not fit 32 bits, which RISC-V does not; 64-bit ones out of range are whole */
+    /* roundsd says inexact of what then does not fit 32 bits, which RISC-V does not; 64-bit ones
+     * out of range are whole */
     if (rm != RM_RTZ && !can_round(l, op) && (narrow || rm > RM_RUP)) return false;
     lower_to_int(l, k, wide, narrow);
     return true;
-  case IR_f64_i32: lower_from_int(l, k, INT_I32, true); return true; /* exact in any mode, as the next two */
+  case IR_f64_i32:
+    lower_from_int(l, k, INT_I32, true);
+    return true; /* exact in any mode, as the next two */
   case IR_f64_u32: lower_from_int(l, k, INT_U32, true); return true;
   case IR_f64_f32: lower_one(l, k, X64_CVTF, false, true); return true;
   default: return false;

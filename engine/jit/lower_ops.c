@@ -1,11 +1,12 @@
 /* Lowering of integer operations, guest memory, and calls. */
 #include "jit/lower.h"
 
-/* ---- two-operand arithmetic -------------------------------------------------------------------- */
+/* ---- two-operand arithmetic --------------------------------------------------------------------
+ */
 
 typedef struct Alu {
-  uint32_t insn;  /* reg, rm form; 0: not one of these */
-  uint8_t group;  /* with an immediate */
+  uint32_t insn; /* reg, rm form; 0: not one of these */
+  uint8_t group; /* with an immediate */
   bool commutes;
 } Alu;
 
@@ -20,7 +21,8 @@ static const Alu alus[IR_OPCODES] = {
 };
 
 /* d = a insn b, whatever registers coincide. */
-static void two_operands(Lower *l, unsigned insn, bool commutes, unsigned d, unsigned a, unsigned b) {
+static void two_operands(Lower *l, unsigned insn, bool commutes, unsigned d, unsigned a,
+                         unsigned b) {
   if (d == b && d != a) {
     if (!commutes) {
       unsigned t = low_temp(l, false);
@@ -61,7 +63,8 @@ static void lower_alu(Lower *l, uint32_t k, IrRef to) {
       x64_rr(&l->x, X64_MOVZX8, d, a);
     } else {
       low_move(l, d, a);
-      x64_ri(&l->x, alu->insn & X64_32 ? X64_ALU_I | X64_32 : X64_ALU_I, alu->group, d, (int32_t)imm);
+      x64_ri(&l->x, alu->insn & X64_32 ? X64_ALU_I | X64_32 : X64_ALU_I, alu->group, d,
+             (int32_t)imm);
     }
     return;
   }
@@ -81,7 +84,8 @@ static void lower_alu(Lower *l, uint32_t k, IrRef to) {
     two_operands(l, alu->insn, alu->commutes, d, a, b);
 }
 
-/* ---- shifts ------------------------------------------------------------------------------------ */
+/* ---- shifts ------------------------------------------------------------------------------------
+ */
 
 typedef struct Shift {
   uint32_t bmi; /* VEX form with a count in a register; 0: none */
@@ -132,7 +136,8 @@ static void lower_shift(Lower *l, uint32_t k, IrRef to) {
   low_move(l, d, t);
 }
 
-/* ---- multiplication, division -------------------------------------------------------------------- */
+/* ---- multiplication, division
+ * -------------------------------------------------------------------- */
 
 static void lower_mul(Lower *l, uint32_t k, IrRef to) {
   const IrOp *op = low_op(l, (IrRef)k);
@@ -160,12 +165,15 @@ static void lower_mul_high(Lower *l, uint32_t k) {
   low_result(l, (IrRef)k, RDX);
 }
 
-/* Division traps on the host where the IR's is total: by 0, and MIN / -1. Those are computed aside. */
+/* Division traps on the host where the IR's is total: by 0, and MIN / -1. Those are computed aside.
+ */
 static void lower_div(Lower *l, uint32_t k, IrRef to) {
   const IrOp *op = low_op(l, (IrRef)k);
   bool narrow = op->code >= IR_divs32 && op->code <= IR_remu32;
-  bool is_signed = op->code == IR_divs || op->code == IR_rems || op->code == IR_divs32 || op->code == IR_rems32;
-  bool rem = op->code == IR_rems || op->code == IR_remu || op->code == IR_rems32 || op->code == IR_remu32;
+  bool is_signed =
+      op->code == IR_divs || op->code == IR_rems || op->code == IR_divs32 || op->code == IR_rems32;
+  bool rem =
+      op->code == IR_rems || op->code == IR_remu || op->code == IR_rems32 || op->code == IR_remu32;
   unsigned size = narrow ? X64_32 : 0;
   low_take(l, RCX);
   low_copy(l, RCX, op->b);
@@ -190,12 +198,15 @@ static void lower_div(Lower *l, uint32_t k, IrRef to) {
   low_result(l, to, RAX);
 }
 
-/* Divisor (rcx) 0: quotient -1, remainder the dividend (rax); -1: the negated dividend, remainder 0. */
+/* Divisor (rcx) 0: quotient -1, remainder the dividend (rax); -1: the negated dividend, remainder
+ * 0. */
 void low_cold_divide(Lower *l, const LowCold *c) {
   const IrOp *op = low_op(l, (IrRef)c->k);
   bool narrow = op->code >= IR_divs32 && op->code <= IR_remu32;
-  bool is_signed = op->code == IR_divs || op->code == IR_rems || op->code == IR_divs32 || op->code == IR_rems32;
-  bool rem = op->code == IR_rems || op->code == IR_remu || op->code == IR_rems32 || op->code == IR_remu32;
+  bool is_signed =
+      op->code == IR_divs || op->code == IR_rems || op->code == IR_divs32 || op->code == IR_rems32;
+  bool rem =
+      op->code == IR_rems || op->code == IR_remu || op->code == IR_rems32 || op->code == IR_remu32;
   unsigned size = narrow ? X64_32 : 0;
   uint8_t *by_zero = NULL;
   if (is_signed) {
@@ -215,7 +226,8 @@ void low_cold_divide(Lower *l, const LowCold *c) {
   x64_patch(x64_jmp(&l->x), c->back);
 }
 
-/* ---- comparisons --------------------------------------------------------------------------------- */
+/* ---- comparisons
+ * --------------------------------------------------------------------------------- */
 
 static X64Cond compare(Lower *l, const IrOp *op) {
   static const uint8_t cc[] = {CC_E, CC_NE, CC_L, CC_GE, CC_B, CC_AE}; /* eq ne lts ges ltu geu */
@@ -270,7 +282,8 @@ static void lower_select(Lower *l, uint32_t k) {
 }
 
 static void lower_min_max(Lower *l, uint32_t k) {
-  static const uint8_t keep_b[] = {CC_GE, CC_LE, CC_AE, CC_BE}; /* mins maxs minu maxu: a is not the one */
+  static const uint8_t keep_b[] = {CC_GE, CC_LE, CC_AE,
+                                   CC_BE}; /* mins maxs minu maxu: a is not the one */
   const IrOp *op = low_op(l, (IrRef)k);
   unsigned a = low_gpr(l, op->a), b = low_gpr(l, op->b), t = low_temp(l, false);
   low_move(l, t, a);
@@ -279,7 +292,8 @@ static void lower_min_max(Lower *l, uint32_t k) {
   low_result(l, (IrRef)k, t);
 }
 
-/* ---- one operand --------------------------------------------------------------------------------- */
+/* ---- one operand
+ * --------------------------------------------------------------------------------- */
 
 static void lower_unary(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
@@ -322,7 +336,8 @@ static void lower_negated(Lower *l, uint32_t k) {
   low_result(l, (IrRef)k, t);
 }
 
-/* ---- registers of the guest ------------------------------------------------------------------------ */
+/* ---- registers of the guest
+ * ------------------------------------------------------------------------ */
 
 static bool is_fp_state(uint64_t offset) {
   return offset == offsetof(IrState, fp_flags) || offset == offsetof(IrState, fp_rm);
@@ -381,12 +396,14 @@ static void lower_put(Lower *l, uint32_t k) {
     low_copy(l, pin, op->a);
 }
 
-/* ---- guest memory ---------------------------------------------------------------------------------- */
+/* ---- guest memory
+ * ---------------------------------------------------------------------------------- */
 
 X64Mem low_address(Lower *l, const IrOp *op) {
   if (low_is_imm(l, op->a)) {
     uint64_t va = low_imm(l, op->a) + op->imm;
-    if (x64_fits((int64_t)va)) return (X64Mem){.base = X64_NONE, .index = X64_NONE, .disp = (int32_t)va};
+    if (x64_fits((int64_t)va))
+      return (X64Mem){.base = X64_NONE, .index = X64_NONE, .disp = (int32_t)va};
     unsigned t = low_temp(l, false);
     x64_mov_imm(&l->x, t, va);
     return x64_at(t, 0);
@@ -400,8 +417,9 @@ X64Mem low_address(Lower *l, const IrOp *op) {
 }
 
 static void lower_load(Lower *l, uint32_t k) {
-  static const uint32_t insn[] = {X64_MOVZX8, X64_MOVZX16, X64_MOV_LOAD | X64_32, X64_MOV_LOAD,
-                                  X64_MOVSX8, X64_MOVSX16, X64_MOVSXD}; /* in the order of ops.def */
+  static const uint32_t insn[] = {X64_MOVZX8,   X64_MOVZX16, X64_MOV_LOAD | X64_32,
+                                  X64_MOV_LOAD, X64_MOVSX8,  X64_MOVSX16,
+                                  X64_MOVSXD}; /* in the order of ops.def */
   const IrOp *op = low_op(l, (IrRef)k);
   X64Mem m = low_address(l, op);
   unsigned d = low_def(l, (IrRef)k, op->a);
@@ -468,18 +486,22 @@ static void lower_cas(Lower *l, uint32_t k) {
   low_point(l);
   x64_byte(&l->x, 0xf0);
   x64_rm(&l->x, X64_CMPXCHG | (op->code == IR_cas32 ? X64_32 : 0), desired, m);
-  if (op->code == IR_cas32) x64_rr(&l->x, X64_MOV_LOAD | X64_32, RAX, RAX); /* unchanged if it was equal */
+  if (op->code == IR_cas32)
+    x64_rr(&l->x, X64_MOV_LOAD | X64_32, RAX, RAX); /* unchanged if it was equal */
   low_result(l, (IrRef)k, RAX);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------- */
+/* ---- calls
+ * ----------------------------------------------------------------------------------------- */
 
 static void pass(Lower *l, IrRef ref, int n) {
   store_value(l, ref, x64_gs(offsetof(IrState, jit.args) + 8u * (unsigned)n));
 }
 
-/* Calls fn; c is passed as a value if given, else as the number c_raw. The result becomes value k if that has one. */
-void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c, uint64_t c_raw, bool full) {
+/* Calls fn; c is passed as a value if given, else as the number c_raw. The result becomes value k
+ * if that has one. */
+void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c,
+              uint64_t c_raw, bool full) {
   const IrOp *op = low_op(l, (IrRef)k);
   pass(l, a, 0);
   pass(l, b, 1);
@@ -525,15 +547,18 @@ static void lower_trap_if(Lower *l, uint32_t k) {
   LowCold c = {.kind = COLD_FAULT, .k = k, .a = X64_NONE};
   if (!low_is_imm(l, op->c)) c.a = (uint8_t)low_gpr(l, op->c);
   c.jump = x64_jcc(&l->x, low_condition(l, op->a));
-  c.site = low_site(l, (JitSite){.kind = IR_EXIT_FAULT, .detail = op->b, .pc = l->r->insns[l->insn].pc});
+  c.site =
+      low_site(l, (JitSite){.kind = IR_EXIT_FAULT, .detail = op->b, .pc = l->r->insns[l->insn].pc});
   low_put_aside(l, c);
 }
 
-/* ---- dispatch -------------------------------------------------------------------------------------- */
+/* ---- dispatch
+ * -------------------------------------------------------------------------------------- */
 
 static bool is_load(unsigned code) { return code >= IR_ld8u && code <= IR_ld32s; }
 
-/* 32-bit arithmetic is mostly followed by the sign extension of its result, which alone is wanted. */
+/* 32-bit arithmetic is mostly followed by the sign extension of its result, which alone is wanted.
+ */
 static bool sext_follows(const Lower *l, uint32_t k) {
   const IrOp *next = low_op(l, (IrRef)(k + 1));
   return next->code == IR_sext32 && next->a == k && l->p->uses[k] == 1;
@@ -585,7 +610,8 @@ static void lower_fence(Lower *l) {
   x64_byte(&l->x, 0xf0); /* mfence */
 }
 
-/* Operations that put their result where it belongs by themselves, or have none; false: none of these. */
+/* Operations that put their result where it belongs by themselves, or have none; false: none of
+ * these. */
 static bool lower_other(Lower *l, uint32_t k) {
   switch (low_op(l, (IrRef)k)->code) {
   case IR_get: lower_get(l, k); break;

@@ -51,12 +51,13 @@ static const IrPlane *plane_of(const IrOp *op) { return (const IrPlane *)(uintpt
 /* A plane test that only the guard behind it reads, of a size that one load covers. */
 bool low_is_plane_guard(const Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k), *guard = op + 1;
-  return op->code == IR_plane_test && guard->code == IR_guard && guard->a == k && l->p->uses[k] == 1 && op->b <= 8 &&
-         l->j->bmi;
+  return op->code == IR_plane_test && guard->code == IR_guard && guard->a == k &&
+         l->p->uses[k] == 1 && op->b <= 8 && l->j->bmi;
 }
 
-/* One load and a compare of the 16 bits (32 for planes of 2 bits) that hold the access's and a few others: a hit is looked at
- * in the cold code. An address that is none of the guest's may fault here; the access itself comes next and faults rightly. */
+/* One load and a compare of the 16 bits (32 for planes of 2 bits) that hold the access's and a few
+ * others: a hit is looked at in the cold code. An address that is none of the guest's may fault
+ * here; the access itself comes next and faults rightly. */
 LowCold low_plane_test(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   const IrPlane *p = plane_of(op);
@@ -66,8 +67,13 @@ LowCold low_plane_test(Lower *l, uint32_t k) {
   x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, at, (int32_t)p->shift);
   low_point(l);
   if (p->bits == 1) x64_byte(&l->x, 0x66);
-  x64_mi(&l->x, X64_ALU_I | X64_32, ALU_CMP, (X64Mem){.base = (uint8_t)window, .index = (uint8_t)at}, 0);
-  LowCold c = {.kind = COLD_PLANE, .jump = x64_jcc(&l->x, CC_NE), .a = (uint8_t)a, .b = (uint8_t)at, .c = (uint8_t)window};
+  x64_mi(&l->x, X64_ALU_I | X64_32, ALU_CMP,
+         (X64Mem){.base = (uint8_t)window, .index = (uint8_t)at}, 0);
+  LowCold c = {.kind = COLD_PLANE,
+               .jump = x64_jcc(&l->x, CC_NE),
+               .a = (uint8_t)a,
+               .b = (uint8_t)at,
+               .c = (uint8_t)window};
   c.back = l->x.at;
   low_resume_here(l);
   return c;
@@ -78,7 +84,8 @@ void low_cold_plane(Lower *l, const LowCold *c) {
   const IrOp *op = low_op(l, (IrRef)(c->k - 1));
   const IrPlane *p = plane_of(op);
   if (p->limit) {
-    x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, c->b, (int32_t)(__builtin_ctzll(p->limit) - (int)p->shift));
+    x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, c->b,
+           (int32_t)(__builtin_ctzll(p->limit) - (int)p->shift));
     x64_patch(x64_jcc(&l->x, CC_NE), c->back); /* no guest address */
     low_move(l, c->b, c->a);
     x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, c->b, (int32_t)p->shift);
@@ -98,8 +105,17 @@ static void lower_cs_jump(Lower *l, uint32_t k) {
   unsigned a = low_gpr(l, op->a), b = low_gpr(l, op->b), t = low_temp(l, false);
   x64_rr(&l->x, X64_MOV_LOAD | X64_32, t, a);
   x64_ri(&l->x, X64_ALU_I | X64_32, ALU_AND, t, (IR_NOT_ENTRIES - 1) << 1);
-  x64_rm(&l->x, X64_CMP, a, (X64Mem){.base = X64_NONE, .index = (uint8_t)t, .scale = 2, .gs = true, .disp = IR_NOT_ENTRY_AT});
-  LowCold c = {.kind = COLD_CALL, .jump = x64_jcc(&l->x, CC_NE), .k = k, .a = (uint8_t)a, .b = (uint8_t)b, .c = X64_NONE, .d = X64_NONE};
+  x64_rm(
+      &l->x, X64_CMP, a,
+      (X64Mem){
+          .base = X64_NONE, .index = (uint8_t)t, .scale = 2, .gs = true, .disp = IR_NOT_ENTRY_AT});
+  LowCold c = {.kind = COLD_CALL,
+               .jump = x64_jcc(&l->x, CC_NE),
+               .k = k,
+               .a = (uint8_t)a,
+               .b = (uint8_t)b,
+               .c = X64_NONE,
+               .d = X64_NONE};
   c.back = l->x.at;
   low_put_aside(l, c);
 }

@@ -27,8 +27,10 @@ static void opcode(X64 *x, unsigned insn) {
   x64_byte(x, insn & 255);
 }
 
-/* Prefixes, REX and opcode; r, i, b: the registers that extend ModRM.reg, SIB.index, and ModRM.rm or SIB.base. */
-static void head(X64 *x, unsigned insn, bool gs, unsigned r, unsigned i, unsigned b, bool force_rex) {
+/* Prefixes, REX and opcode; r, i, b: the registers that extend ModRM.reg, SIB.index, and ModRM.rm
+ * or SIB.base. */
+static void head(X64 *x, unsigned insn, bool gs, unsigned r, unsigned i, unsigned b,
+                 bool force_rex) {
   static const uint8_t prefix[] = {0, 0x66, 0xf3, 0xf2};
   if (gs) x64_byte(x, 0x65);
   if (insn & X64_PREFIX) x64_byte(x, prefix[(insn & X64_PREFIX) >> 12]);
@@ -51,7 +53,9 @@ static void modrm(X64 *x, unsigned reg, X64Mem m) {
   bool sib = m.index != X64_NONE || (m.base & 7) == RSP;
   unsigned mod = m.disp == 0 && (m.base & 7) != RBP ? 0 : m.disp == (int8_t)m.disp ? 1 : 2;
   x64_byte(x, mod << 6 | r | (sib ? 4u : m.base & 7u));
-  if (sib) x64_byte(x, (unsigned)m.scale << 6 | (m.index == X64_NONE ? 4u : m.index & 7u) << 3 | (m.base & 7u));
+  if (sib)
+    x64_byte(x, (unsigned)m.scale << 6 | (m.index == X64_NONE ? 4u : m.index & 7u) << 3 |
+                    (m.base & 7u));
   if (mod == 1) x64_byte(x, (uint8_t)m.disp);
   if (mod == 2) x64_word32(x, (uint32_t)m.disp);
 }
@@ -66,11 +70,14 @@ void x64_rm(X64 *x, unsigned insn, unsigned reg, X64Mem m) {
   modrm(x, reg, m);
 }
 
-static bool short_imm(unsigned insn, int32_t imm) { return (insn & 255) == X64_ALU_I && imm == (int8_t)imm; }
+static bool short_imm(unsigned insn, int32_t imm) {
+  return (insn & 255) == X64_ALU_I && imm == (int8_t)imm;
+}
 
 static void immediate(X64 *x, unsigned insn, int32_t imm) {
   unsigned op = insn & 255;
-  if (short_imm(insn, imm) || op == X64_SHIFT_I || op == (X64_TEST8_I & 255) || op == (X64_CMP8_I & 255))
+  if (short_imm(insn, imm) || op == X64_SHIFT_I || op == (X64_TEST8_I & 255) ||
+      op == (X64_CMP8_I & 255))
     x64_byte(x, (uint8_t)imm);
   else
     x64_word32(x, (uint32_t)imm);
@@ -146,7 +153,9 @@ uint8_t *x64_call(X64 *x) {
 void x64_setcc(X64 *x, X64Cond cc, unsigned reg) {
   x64_rr(x, 0x90u | cc | X64_0F | X64_32 | X64_BYTE, 0, reg);
 }
-void x64_cmov(X64 *x, X64Cond cc, unsigned reg, unsigned rm) { x64_rr(x, 0x40u | cc | X64_0F, reg, rm); }
+void x64_cmov(X64 *x, X64Cond cc, unsigned reg, unsigned rm) {
+  x64_rr(x, 0x40u | cc | X64_0F, reg, rm);
+}
 void x64_bswap(X64 *x, unsigned reg) {
   x64_byte(x, 0x48 | reg >> 3);
   x64_byte(x, 0x0f);

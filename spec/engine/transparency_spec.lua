@@ -1,6 +1,6 @@
 -- DESIGN.md section 3, rule 6: tools change speed and observability, never what the guest computes. Every guest whose run
 -- repeats, under no tool, an observe-everything tool, the fast paths, one-instruction regions, without optimiser, without
--- chaining: same output, status, final registers, memory and instruction count.
+-- chaining, by the interpreter, with the code cache flushed all the time, on a host without BMI and FMA: same output, status, final registers, memory and instruction count.
 local support = require "spec.support"
 local index = require "spec.guests.index"
 
@@ -12,6 +12,13 @@ local ways = {
   {"no optimiser", {"--no-optimise"}},
   {"no chaining", {"--dispatch"}},
   {"checked IR", {"--check-ir"}},
+  {"interpreter", {"--interp"}},
+  {"interpreter, one instruction a region", {"--interp", "--one-insn"}},
+  {"interpreter, every hook", {"--interp"}, "hooks"},
+  {"small code cache", {"--code-size", "262144"}},
+  {"flush at every chance", {"--max-regions", "1"}},
+  {"an old host", {"--no-bmi", "--no-fma"}},
+  {"an old host, fast paths", {"--no-bmi"}, "fast"},
 }
 
 -- Guests that take long with a Lua call at every instruction.

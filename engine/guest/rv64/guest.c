@@ -48,8 +48,10 @@ static const uint8_t sigreturn_code[] = {0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x0
 
 const Guest rv64_guest = {
     /* x: a5 a4 a0 a3 sp s0 a1 a2 s1 a6 ra; f: fa5 fa4 fa0 fa3 fa1 fa2 ft0 ft1 fs0 fs1 fa6 fa7 */
-    .convention = {.int_pins = {X(15), X(14), X(10), X(13), X(2), X(8), X(11), X(12), X(9), X(16), X(1)},
-                   .fp_pins = {F(15), F(14), F(10), F(13), F(11), F(12), F(0), F(1), F(8), F(9), F(16), F(17)},
+    .convention = {.int_pins = {X(15), X(14), X(10), X(13), X(2), X(8), X(11), X(12), X(9), X(16),
+                                X(1)},
+                   .fp_pins = {F(15), F(14), F(10), F(13), F(11), F(12), F(0), F(1), F(8), F(9),
+                               F(16), F(17)},
                    .fp_first = F(0),
                    .fp_count = 32},
     .name = "riscv64",

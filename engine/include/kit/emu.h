@@ -73,17 +73,19 @@ KIT_API const KitError *kit_error(const KitEmu *emu); /* of the last call that f
 /* ---- opening and running
  * ----------------------------------------------------------------------------- */
 
+enum { KIT_WITHOUT_BMI = 1, KIT_WITHOUT_FMA = 2 };
+
 typedef struct KitOptions {
   const char *const
       *argv; /* NULL-terminated; argv[0] is the program: a path, or a name looked up in PATH */
   const char *const *envp; /* NULL: this process's environment */
   const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
   const char
-      *sysroot;  /* where a foreign guest finds loader and libraries; NULL: the guest's default */
-  bool interp;   /* interpreter only */
-  size_t code_size; /* bytes of translated code before it is flushed; 0: the default */
-  uint32_t without; /* host features not to use: 1 BMI, 2 FMA (for tests) */
-  bool one_insn; /* regions of one instruction */
+      *sysroot; /* where a foreign guest finds loader and libraries; NULL: the guest's default */
+  bool interp;  /* interpreter only */
+  size_t code_size;          /* bytes of translated code before it is flushed; 0: the default */
+  uint32_t without;          /* host features not to use: KIT_WITHOUT_* (for tests) */
+  bool one_insn;             /* regions of one instruction */
   bool no_optimise;          /* skip the optimiser */
   bool exact;                /* flags and scratch exact everywhere */
   bool requires_dispatch;    /* no chaining between regions */
