@@ -106,7 +106,7 @@ local function measure_one(set, arch, p, column)
     fail(where .. "output differs from native's")
   else
     set:add(p.name, column.name, r.seconds)
-    return ("%s %.2f"):format(column.name, r.seconds)
+    return ("%s %.2f s"):format(column.name, r.seconds)
   end
   column.failed = column.failed or {}
   column.failed[p.name] = true -- once is enough
@@ -127,7 +127,7 @@ local function measure(arch, how)
           seen[#seen + 1] = measure_one(set, arch, p, c)
         end
       end
-      io.stderr:write(("%s round %d, %s: %s s\n"):format(arch, round, p.name, table.concat(seen, ", ")))
+      io.stderr:write(("%s round %d, %s: %s\n"):format(arch, round, p.name, table.concat(seen, ", ")))
     end
   end
   return set

@@ -3,9 +3,9 @@ local kit = require "kit"
 local emu <close> = assert(kit.open(kit.command))
 local events, seconds, sum = 0, 0, 0
 local function read(ring)
-  local begin = os.clock()
-  for _, addr in ring:records() do events, sum = events + 1, sum ~ addr end
-  seconds = seconds + os.clock() - begin
+  local begin, n, last = os.clock(), 0, nil
+  for pc, addr in ring:records() do n, last = n + 1, pc ~ addr end
+  seconds, events, sum = seconds + os.clock() - begin, events + n, sum ~ last
 end
 local ring
 ring = emu:trace("store", {fields = {"pc", "addr"}, capacity = 65536, flush = function()

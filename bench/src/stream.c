@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
   for (long r = 0; r < rounds; r++) {
     for (int i = 0; i < N; i++) a[i] = b[i] + 0.5 * c[i];
     memcpy(c, b, sizeof c);
-    for (int i = 0; i < N; i++) sum += (uint64_t)a[i];
+    for (int i = 0; i < N; i++) sum += (uint64_t)(int64_t)a[i];
     memcpy(b, a, sizeof b);
     memset(a, (int)r & 1, sizeof a);
     for (int i = 0; i < N; i += 2) b[i] = c[i] - 1;

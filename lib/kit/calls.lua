@@ -81,8 +81,7 @@ local function time_of_file(decode, va)
   local sec, nsec = decode.mem:unpack("<i8i8", va)
   if nsec == 0x3fffffff then return "UTIME_NOW" end
   if nsec == 0x3ffffffe then return "UTIME_OMIT" end
-  local date = os.date("!%Y-%m-%dT%H:%M:%S", sec)
-  return ("{tv_sec=%d, tv_nsec=%d} /* %s%s+0000 */"):format(sec, nsec, date, nsec ~= 0 and (".%09d"):format(nsec) or "")
+  return ("{tv_sec=%d, tv_nsec=%d}%s"):format(sec, nsec, decoder.date(sec, nsec))
 end
 argument("utimensat", 3, function(decode, va)
   if va == 0 or not decode.mem:read(va, 32) then return address(va) end

@@ -38,6 +38,12 @@ M.int32 = function(v) return (string.unpack("<i4", string.pack("<I4", v & 0xffff
 
 function M.unsigned(v) return ("%u"):format(v) end
 
+-- " /* 2001-09-09T01:46:40.000000005+0000 */"; nothing for a time that is out of the calendar's range.
+function M.date(sec, nsec)
+  local ok, date = pcall(os.date, "!%Y-%m-%dT%H:%M:%S", sec)
+  return ok and (" /* %s%s+0000 */"):format(date, (nsec or 0) ~= 0 and (".%09d"):format(nsec) or "") or ""
+end
+
 -- As printf's %#03o: 0640, 022, 000.
 function M.octal(v)
   local digits = v == 0 and "" or ("0%o"):format(v)
@@ -144,7 +150,7 @@ function field.uint(_, v) return M.unsigned(v) end
 function field.hex(_, v) return address(v) end
 function field.mode(_, v) return M.mode(v) end
 function field.dev(_, v) return M.makedev(v) end
-function field.time(_, v) return ("%d /* %s */"):format(v, os.date("!%Y-%m-%dT%H:%M:%S+0000", v)) end
+function field.time(_, v) return ("%d%s"):format(v, M.date(v)) end
 function field.sig(_, v) return v > 0 and v <= 64 and kit.signal_name(v) or ("%d"):format(v) end
 function field.sigset(_, v) return M.sigset(v) end
 function field.limit(_, v)

@@ -1,12 +1,13 @@
-/* Random regions: the interpreter on the plain region, the interpreter on the optimised one, and a
- * naive evaluator of this test's own must agree on registers, memory, pc, counts, the way out, and
- * on what every observer along the way saw (helpers, callouts, host faults, traps). Usage:
- * ir_random_test [regions [first seed]] */
+/* Random regions of several blocks: the interpreter and the JIT, each on the plain region and on
+ * the optimised one, and a naive evaluator of this test's own must agree on registers, memory, pc,
+ * counts, the way out, and on what every observer along the way saw (helpers, callouts, host
+ * faults, traps). Usage: ir_random_test [regions [first seed]] */
 #include <setjmp.h>
 #include <signal.h>
 
 #include "base/softfp.h"
 #include "ir_test.h"
+#include "jit/jit.h"
 
 #define REGS 12 /* few, so that they are overwritten often */
 #define MEM  256
@@ -24,6 +25,24 @@ static IrState *s;
 static uint8_t *mem; /* MEM bytes at the end of a page; the next page is inaccessible */
 static uint64_t trail;
 static uint64_t counter_slot = 8;
+
+/* As the host is; without its newer instructions; with the instruction count in a register. */
+static Jit *jits[3];
+static Jit *running; /* whose code may fault; NULL: the interpreter's */
+
+static void make_jits(void) {
+  IrConvention c = {.fp_first = TEST_REG(6), .fp_count = 4};
+  for (int i = 0; i < 6; i++) c.int_pins[i] = TEST_REG(i);
+  c.int_pins[IR_INT_PINS - 1] = TEST_REG(10);
+  c.fp_pins[0] = TEST_REG(6);
+  c.fp_pins[5] = TEST_REG(7);
+  for (int i = 0; i < 3; i++) {
+    jits[i] = jit_new(&c, 0, i == 1 ? JIT_NO_BMI | JIT_NO_FMA : 0);
+    if (!jits[i]) abort();
+  }
+  jit_count_retired(jits[2]);
+  jit_reset(jits[2]);
+}
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); }
 
@@ -126,6 +145,13 @@ static void trap_maybe(Gen *g) {
 static void instrument(Gen *g) {
   IrBuilder *b = g->b;
   switch (pick(g, 12)) {
+  case 3: { /* what is made behind the guard stays there */
+    IrRef x = value(g), y = value(g);
+    ir_emit(b, IR_guard, pick(g, 2) ? x : ir_emit(b, IR_ltu, x, y, 0, 0), 0, 0, 3);
+    ir_emit(b, IR_count_if, y, 0, 0, counter_slot);
+    ir_emit(b, IR_callout, ir_emit(b, IR_add, x, y, 0, 0), y, 3, (uint64_t)(uintptr_t)&callout);
+    break;
+  }
   case 0:
     keep(g, ir_emit(b, IR_callout, value(g), pick(g, 2) ? value(g) : 0, (IrRef)pick(g, 9),
                     (uint64_t)(uintptr_t)&callout));
@@ -305,7 +331,9 @@ static void naive(World *w, const IrRegion *r) {
     w->block = i;
     pc = b->pc;
     for (uint32_t k = b->first; k < b->end; k++)
-      if (!naive_op(w, r, b, k, v, &budget, &pc, &next)) {
+      if (r->ops[k].code == IR_guard)
+        k += v[r->ops[k].a] ? 0 : (uint32_t)r->ops[k].imm;
+      else if (!naive_op(w, r, b, k, v, &budget, &pc, &next)) {
         w->trail = trail;
         if (w->kind == IR_EXIT_NEXT || w->kind == IR_EXIT_TRAP || w->kind == IR_EXIT_BUDGET)
           w->address = 0;
@@ -321,12 +349,22 @@ static sigjmp_buf fault_env;
 static volatile uint64_t fault_address;
 
 static void on_fault(int signo, siginfo_t *info, void *ctx) {
-  (void)signo, (void)ctx;
+  (void)signo;
+  if (running && jit_host_fault(running, s, ctx)) return;
   fault_address = (uint64_t)(uintptr_t)info->si_addr;
   siglongjmp(fault_env, 1);
 }
 
-static void interpret(World *w, IrRegion *r) {
+static void compile(Jit *j, IrRegion *r) {
+  if (jit_compile(j, r)) return;
+  jit_reset(j);
+  if (!jit_compile(j, r)) abort();
+}
+
+/* j NULL: by the interpreter. */
+static void execute(World *w, IrRegion *r, Jit *j) {
+  if (j) compile(j, r);
+  running = j;
   memset(s, 0, sizeof *s);
   memcpy(test_reg(s, 0), w->regs, sizeof w->regs);
   memcpy(mem, w->mem, MEM);
@@ -339,11 +377,11 @@ static void interpret(World *w, IrRegion *r) {
     w->address = fault_address;
     w->block = (int)(s->block - r->blocks);
   } else {
-    IrExit x = ir_interp(r, s, NULL);
+    IrExit x = j ? jit_run(j, r, s, false) : ir_interp(r, s, NULL);
     w->kind = (int)x.kind;
     w->detail = (int)x.detail;
     w->address = x.address;
-    w->block = (int)(x.block - r->blocks);
+    w->block = x.block ? (int)(x.block - r->blocks) : -1; /* not known after an indirect jump */
   }
   w->pc = s->pc;
   w->trail = trail;
@@ -353,6 +391,7 @@ static void interpret(World *w, IrRegion *r) {
   w->fp_flags = s->fp_flags;
   w->fp_rm = s->fp_rm;
   memcpy(w->mem, mem, MEM);
+  if (j) jit_forget(j, r);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -361,7 +400,7 @@ static bool same(const World *a, const World *b, bool fault_address_too) {
   return !memcmp(a->regs, b->regs, sizeof a->regs) && !memcmp(a->mem, b->mem, MEM) &&
          a->pc == b->pc && a->fp_flags == b->fp_flags && a->fp_rm == b->fp_rm &&
          a->insns == b->insns && a->taken == b->taken && a->trail == b->trail &&
-         a->kind == b->kind && a->detail == b->detail && a->block == b->block &&
+         a->kind == b->kind && a->detail == b->detail && (b->block < 0 || a->block == b->block) &&
          (!fault_address_too || a->address == b->address);
 }
 
@@ -393,11 +432,11 @@ static void one(IrBuilder *b, uint64_t seed) {
   const char *wrong = ir_check(r);
   CHECK(!wrong, "seed %" PRIu64 ": generated region: %s", seed, wrong);
   naive(&want, r);
-  interpret(&plain, r);
+  execute(&plain, r, NULL);
   ir_optimise(o);
   wrong = ir_check(o);
   CHECK(!wrong, "seed %" PRIu64 ": optimised region: %s", seed, wrong);
-  interpret(&optimised, o);
+  execute(&optimised, o, NULL);
   kinds[want.kind + 1]++;
   if (!same(&want, &plain, true))
     explain(seed, "interpreter differs from naive evaluation", r, &want, &plain);
@@ -405,6 +444,15 @@ static void one(IrBuilder *b, uint64_t seed) {
   if (!same(&want, &optimised, true))
     explain(seed, "optimised region differs", o, &want, &optimised);
   CHECK(same(&want, &optimised, true), "seed %" PRIu64 ": optimiser", seed);
+  static const char *const names[] = {"JIT", "JIT for an old host", "JIT that counts"};
+  for (int i = 0; i < 6; i++) {
+    World got = start;
+    IrRegion *x = i < 3 ? r : o;
+    execute(&got, x, jits[i % 3]);
+    if (!same(&want, &got, true)) explain(seed, names[i % 3], x, &want, &got);
+    CHECK(same(&want, &got, true), "seed %" PRIu64 ": %s, %s", seed, names[i % 3],
+          i < 3 ? "plain" : "optimised");
+  }
   ir_region_free(r);
   ir_region_free(o);
 }
@@ -418,6 +466,8 @@ int main(int argc, char **argv) {
   mem = (uint8_t *)pages + 4096 - MEM;
   struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
   sigaction(SIGSEGV, &sa, NULL);
+  jit_thread_start(s);
+  make_jits();
   IrBuilder *b = ir_builder_new();
   for (uint64_t seed = first; seed < first + n; seed++) one(b, seed);
   ir_builder_free(b);

@@ -76,6 +76,7 @@ local masks = {
   {'^getrandom%(".-"', 'getrandom("..."'}, {"^(times%(){.-}%) = %d+", "%1...)"}, {"^(sysinfo%(){.-}", "%1..."},
   {"(f_%a+)=%d+", "%1=N"}, {"ru_(%a+)={.-}", "ru_%1=T"},
   {'^read%((%d+), ".-"..., 128%)', "read(%1, SIGINFO, 128)"},
+  {'^read%((%d+), "\\%d\\0\\0\\0\\0\\0\\0\\0", 8%)', "read(%1, COUNT, 8)"}, -- of a timer
 }
 
 -- Lines that are there or not as the architecture, the vdso, or the moment of a signal has it.

@@ -95,10 +95,9 @@ static void structs(void) {
     typedef T_##name T;                                                                            \
     const char *type = #name;                                                                      \
     judge(type, "", size, sizeof(T));
-#define FIELD(name, offset, size, count, kind, set)                                                \
-  judge(type, #name, offset, FIELD_OFFSET(name));
-#define FIELD_OFFSET(name) offsetof(T, name)
-#define END                }
+#define FIELD(name, offset, size, count, kind, set) judge(type, #name, offset, FIELD_OFFSET(name));
+#define FIELD_OFFSET(name)                          offsetof(T, name)
+#define END                                         }
 #include "os/structs.def"
 }
 
