@@ -236,7 +236,7 @@ function M:struct(name, va)
   if name == "u32" then return ("[%u]"):format((string.unpack("<I4", bytes))) end
   local cut = not self.verbose and short[name]
   if cut then return stat_text(self, s, bytes) end
-  if cut == false then return "{" .. fields_text(self, s, bytes, short_fields[name]) .. ", ...}" end
+  if cut == false and not self.verbose then return "{" .. fields_text(self, s, bytes, short_fields[name]) .. ", ...}" end
   return "{" .. fields_text(self, s, bytes, #s.fields) .. "}"
 end
 

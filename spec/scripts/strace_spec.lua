@@ -234,6 +234,12 @@ describe("strace.lua's options", function()
     assert.are.equal('write(1, "hello"..., 13) = 13', got[2])
   end)
 
+  it("-v", function()
+    local got = table.concat(lines("files", {}, {"-v", "-e", "newfstatat"}), "\n")
+    assert.is_truthy(got:find("{st_dev=makedev%([%x, x]+%), st_ino=%d+, st_mode=S_IFREG|0640, st_nlink=1, st_uid=%d+, st_gid=%d+, "),
+      got:sub(1, 800))
+  end)
+
   it("-y", function()
     local run = support.run(traced("files", {}, {"-y"}))
     assert.is_truthy(run.err:find("\nlseek(3<file>, -3, SEEK_END) ", 1, true), run.err:sub(1, 3000))
@@ -287,6 +293,13 @@ describe("strace.lua's options", function()
     local run = support.run(traced("asm_hello", {}, {"-C"}))
     assert.is_truthy(run.err:find("+++ exited with 7 +++\n% time", 1, true), run.err)
     assert.are.same({1, 0}, summary(run.err).write)
+  end)
+
+  it("-v -y stand whatever arguments calls have", function()
+    support.make("os-tools")
+    local noise = support.guest(support.build .. "/spec/tools/os_noise-rv64", {"7", "4000"}, {"strace", "-v", "-y", "-f", "-o", "/dev/null"})
+    local run = support.run(noise)
+    assert(run.status == 0, support.describe(run))
   end)
 
   it("that are wrong", function()
