@@ -297,7 +297,8 @@ describe("strace.lua's options", function()
 
   it("-v -y stand whatever arguments calls have", function()
     support.make("os-tools")
-    local noise = support.guest(support.build .. "/spec/tools/os_noise-rv64", {"7", "4000"}, {"strace", "-v", "-y", "-f", "-o", "/dev/null"})
+    local program = support.build .. "/spec/tools/os_noise-rv64"
+    local noise = support.guest(program, {"7", "4000"}, {"strace", "-v", "-y", "-f", "-o", "/dev/null"})
     local run = support.run(noise)
     assert(run.status == 0, support.describe(run))
   end)

@@ -76,12 +76,13 @@ local masks = {
   {'^getrandom%(".-"', 'getrandom("..."'}, {"^(times%(){.-}%) = %d+", "%1...)"}, {"^(sysinfo%(){.-}", "%1..."},
   {"(f_%a+)=%d+", "%1=N"}, {"ru_(%a+)={.-}", "ru_%1=T"},
   {'^read%((%d+), ".-"..., 128%)', "read(%1, SIGINFO, 128)"},
-  {'^read%((%d+), "\\%d\\0\\0\\0\\0\\0\\0\\0", 8%)', "read(%1, COUNT, 8)"}, -- of a timer
+  {"si_overrun=%d+", "si_overrun=N"}, {"^(timer_getoverrun%(%d+%)) = %d+", "%1 = N"},
 }
 
 -- Lines that are there or not as the architecture, the vdso, or the moment of a signal has it.
 local left_out = {"^brk%(", "^rseq%(", "^getcpu%(", "^clock_gettime%(", "^gettimeofday%(", "^time%(", "^alarm%(", "^setitimer%(ITIMER_REAL",
-  "^wait4%(.* = %? ERESTARTSYS", "^%-%-%- SIGCHLD"}
+  "^wait4%(.* = %? ERESTARTSYS", "^%-%-%- SIGCHLD",
+  '^read%(%d+, "\\%d\\0\\0\\0\\0\\0\\0\\0", 8%) = 8$'} -- of a timer: as often as it has gone off
 
 local function mask(line, pids)
   line = modernise(line)
