@@ -95,10 +95,15 @@ static void look_back(IrPlace *p, const IrBlock *b) {
   }
 }
 
+/* Floating-point flags and rounding mode are nobody's home: the JIT keeps them elsewhere. */
+static bool may_be_home(const IrOp *op) {
+  return op->imm != offsetof(IrState, fp_flags) && op->imm != offsetof(IrState, fp_rm);
+}
+
 static void place_put(IrPlace *p, const IrBlock *b, uint32_t k) {
   const IrOp *op = &p->r->ops[k];
   uint32_t def = op->a, *touch = &p->last_touch[ir_slot(op)];
-  if (may_move(p, b, k) && *touch <= def && p->home[def] == IR_NO_HOME &&
+  if (may_be_home(op) && may_move(p, b, k) && *touch <= def && p->home[def] == IR_NO_HOME &&
       p->last_use[def] <= p->limit[k]) {
     p->home[def] = ir_slot(op);
     p->done[k] = true;
@@ -111,7 +116,7 @@ static void place(IrPlace *p, const IrBlock *b) {
     const IrOp *op = &p->r->ops[k];
     p->home[k] = IR_NO_HOME;
     if (op->code == IR_get) {
-      if (p->last_use[k] <= p->limit[k]) p->home[k] = ir_slot(op);
+      if (may_be_home(op) && p->last_use[k] <= p->limit[k]) p->home[k] = ir_slot(op);
       p->last_touch[ir_slot(op)] = k;
     } else if (op->code == IR_put) {
       place_put(p, b, k);

@@ -119,7 +119,7 @@ void low_move(Lower *l, unsigned to, unsigned from) {
     x64_rr(&l->x, X64_MOVQ_TO_GPR, from & 15, to);
 }
 
-static bool is_single(const Lower *l, IrRef ref) {
+bool low_is_single(const Lower *l, IrRef ref) {
   return ir_op_info[low_op(l, ref)->code].result == IR_F32;
 }
 
@@ -138,13 +138,13 @@ void low_copy(Lower *l, unsigned to, IrRef ref) {
       low_move(l, to, t);
       low_unlock(l, t);
     }
-  } else if (from != X64_NONE && from >= 16 && to < 16 && is_single(l, ref)) {
+  } else if (from != X64_NONE && from >= 16 && to < 16 && low_is_single(l, ref)) {
     x64_rr(&l->x, X64_MOVQ_TO_GPR | X64_32, from & 15, to); /* the upper half means nothing */
   } else if (from != X64_NONE) {
     low_move(l, to, from);
   } else {
     X64Mem m = in_memory_home(l, ref) ? x64_gs(8u * l->p->home[ref]) : slot_of(ref);
-    if (to < 16 && is_single(l, ref))
+    if (to < 16 && low_is_single(l, ref))
       x64_rm(&l->x, X64_MOV_LOAD | X64_32, to, m);
     else
       load(l, to, m);
@@ -197,7 +197,7 @@ bool low_memory(const Lower *l, IrRef ref, X64Mem *m) {
   if (low_is_imm(l, ref) || home_pin(l, ref) != X64_NONE || l->reg[ref] != X64_NONE ||
       !low_dies(l, ref))
     return false;
-  if (is_single(l, ref)) return false;
+  if (low_is_single(l, ref)) return false;
   *m = in_memory_home(l, ref) ? x64_gs(8u * l->p->home[ref]) : slot_of(ref);
   return true;
 }
@@ -226,27 +226,34 @@ unsigned low_where(const Lower *l, IrRef ref) {
   return l->reg[ref] != X64_NONE ? l->reg[ref] : home_pin(l, ref);
 }
 
-/* The value is in the register that low_def gave. */
-void low_defined(Lower *l, IrRef ref) {
-  unsigned pin = home_pin(l, ref), reg = l->reg[ref];
-  if (pin != X64_NONE && reg != X64_NONE) low_move(l, pin, reg); /* made in the other class */
-  if (in_memory_home(l, ref)) store(l, reg, x64_gs(8u * l->p->home[ref]));
+/* Copies a value that was made in reg to its home, if that is elsewhere. */
+static void bring_home(Lower *l, IrRef ref, unsigned reg) {
+  unsigned pin = home_pin(l, ref);
+  if (pin == reg || l->p->home[ref] == IR_NO_HOME) return;
+  if (reg >= 16 && low_is_single(l, ref)) { /* as an integer: zero-extended */
+    unsigned t = low_temp(l, false);
+    x64_rr(&l->x, X64_MOVQ_TO_GPR | X64_32, reg & 15, t);
+    low_unlock(l, reg = t);
+  }
+  if (pin != X64_NONE)
+    low_move(l, pin, reg);
+  else
+    store(l, reg, x64_gs(8u * l->p->home[ref]));
 }
+
+/* The value is in the register that low_def gave. */
+void low_defined(Lower *l, IrRef ref) { bring_home(l, ref, low_where(l, ref)); }
 
 /* The value is in this scratch register (rax after a call): moves it to where it belongs. */
 void low_result(Lower *l, IrRef ref, unsigned from) {
-  unsigned pin = home_pin(l, ref);
-  if (pin != X64_NONE) {
-    low_move(l, pin, from);
-    return;
-  }
+  bring_home(l, ref, from);
+  if (home_pin(l, ref) != X64_NONE) return;
   if (l->xmm[ref] != (from >= 16)) {
     unsigned to = low_temp(l, l->xmm[ref]);
     low_move(l, to, from);
     from = to;
   }
   claim(l, from, ref);
-  if (in_memory_home(l, ref)) store(l, from, x64_gs(8u * l->p->home[ref]));
 }
 
 static void release(Lower *l) {

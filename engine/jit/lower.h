@@ -70,6 +70,7 @@ typedef struct Lower {
 const IrOp *low_op(const Lower *l, IrRef ref);
 bool low_is_imm(const Lower *l, IrRef ref);
 uint64_t low_imm(const Lower *l, IrRef ref);
+bool low_is_single(const Lower *l, IrRef ref); /* an F32: in vector registers, its low half */
 bool low_dies(const Lower *l, IrRef ref);
 unsigned low_temp(Lower *l, bool xmm);
 void low_take(Lower *l, unsigned reg);

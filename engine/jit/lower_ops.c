@@ -195,6 +195,7 @@ static void lower_div(Lower *l, uint32_t k, IrRef to) {
   x64_rr(&l->x, X64_GROUP3 | size, is_signed ? 7 : 6, RCX);
   if (rem) x64_rr(&l->x, X64_MOV_LOAD | size, RAX, RDX);
   low_put_aside(l, (LowCold){.kind = COLD_DIVIDE, .jump = special, .back = l->x.at, .k = k});
+  if (to != k) x64_rr(&l->x, X64_MOVSXD, RAX, RAX);
   low_result(l, to, RAX);
 }
 
@@ -347,7 +348,7 @@ static void store_value(Lower *l, IrRef ref, X64Mem m) {
   int64_t imm = (int64_t)low_imm(l, ref);
   if (low_is_imm(l, ref) && x64_fits(imm)) {
     x64_mi(&l->x, X64_MOV_I, 0, m, (int32_t)imm);
-  } else if (ref && l->xmm[ref]) {
+  } else if (ref && l->xmm[ref] && !low_is_single(l, ref)) {
     x64_rm(&l->x, X64_MOVSD_STORE, low_xmm(l, ref), m);
   } else {
     x64_rm(&l->x, X64_MOV_STORE, low_gpr(l, ref), m);
@@ -392,6 +393,8 @@ static void lower_put(Lower *l, uint32_t k) {
   unsigned pin = l->j->pin_of[op->imm / 8];
   if (pin == X64_NONE)
     store_value(l, op->a, x64_gs(op->imm));
+  else if (op->a && l->xmm[op->a] && low_is_single(l, op->a))
+    low_move(l, pin, low_gpr(l, op->a));
   else
     low_copy(l, pin, op->a);
 }
@@ -568,8 +571,6 @@ static uint32_t lower_arithmetic(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   bool sext = op->code >= IR_add32 && op->code <= IR_remu32 && sext_follows(l, k);
   IrRef to = (IrRef)(sext ? k + 1 : k);
-  if (sext) l->now = k; /* operands die here; the sum is made where its extension is wanted */
-  bool result = false;
   if (alus[op->code].insn)
     lower_alu(l, k, to);
   else if (shifts[op->code].is)
@@ -577,10 +578,10 @@ static uint32_t lower_arithmetic(Lower *l, uint32_t k) {
   else if (op->code == IR_mul || op->code == IR_mul32)
     lower_mul(l, k, to);
   else
-    lower_div(l, k, to), result = true;
+    return lower_div(l, k, to), to + 1u;
   unsigned d = low_where(l, to);
   if (sext) x64_rr(&l->x, X64_MOVSXD, d, d);
-  if (!result || sext) low_defined(l, to);
+  low_defined(l, to);
   return to + 1u;
 }
 

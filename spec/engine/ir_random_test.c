@@ -97,7 +97,9 @@ static IrRef pure(Gen *g) {
     const IrOpInfo *info = &ir_op_info[code];
     if (!(info->flags & IR_PURE) || info->a != IR_I64) continue;
     IrRef a = value(g), b = info->b ? value(g) : 0, c = info->c ? value(g) : 0;
-    return keep(g, ir_emit(g->b, code, a, b, c, 0));
+    IrRef v = ir_emit(g->b, code, a, b, c, 0);
+    if (info->result == IR_F32) v = ir_emit(g->b, IR_box32, v, 0, 0, 0); /* it is no double */
+    return keep(g, v);
   }
 }
 
@@ -414,6 +416,11 @@ static void explain(uint64_t seed, const char *what, const IrRegion *r, const Wo
           " trail %" PRIx64 "/%" PRIx64 "\n",
           want->kind, got->kind, want->pc, got->pc, want->block, got->block, want->insns,
           got->insns, want->trail, got->trail);
+  fprintf(stderr,
+          "flags %" PRIx64 "/%" PRIx64 " rm %" PRIx64 "/%" PRIx64 " taken %" PRIu64 "/%" PRIu64
+          " address %" PRIx64 "/%" PRIx64 " memory %s\n",
+          want->fp_flags, got->fp_flags, want->fp_rm, got->fp_rm, want->taken, got->taken,
+          want->address, got->address, memcmp(want->mem, got->mem, MEM) ? "differs" : "same");
   for (int i = 0; i < REGS; i++)
     if (want->regs[i] != got->regs[i])
       fprintf(stderr, "[%" PRIx64 "] want %" PRIx64 " got %" PRIx64 "\n", TEST_REG(i),

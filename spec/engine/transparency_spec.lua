@@ -1,6 +1,6 @@
 -- DESIGN.md section 3, rule 6: tools change speed and observability, never what the guest computes. Every guest whose run
 -- repeats, under no tool, an observe-everything tool, the fast paths, one-instruction regions, without optimiser, without
--- chaining, by the interpreter, with the code cache flushed all the time, on a host without BMI and FMA: same output, status, final registers, memory and instruction count.
+-- chaining, by the interpreter, with the code cache flushed all the time, on a host without BMI and FMA:
 local support = require "spec.support"
 local index = require "spec.guests.index"
 
