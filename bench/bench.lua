@@ -176,7 +176,8 @@ local function main(args)
     out("")
     local set = measure(arch, {programs = opt.programs, columns = wanted, rounds = opt.rounds, quick = opt.quick})
     out(set:text(("%s, %s %d"):format(run.arch[arch].name, opt.quick and "quick" or "least of", opt.rounds)))
-    out(set:bars(arch, tables.bars))
+    local bars = set:bars(arch, tables.bars)
+    if bars ~= "" then out(bars) end
   end
   for _, arch in ipairs(opt.micro ~= "no" and list or {}) do
     out("")
@@ -193,6 +194,7 @@ local function main(args)
 end
 
 local ok, message = xpcall(main, function(m) return type(m) == "string" and debug.traceback(m) or tostring(m) end, arg)
+run.clean()
 if not ok then
   io.stderr:write(message, "\n")
   os.exit(1)

@@ -53,7 +53,7 @@ function M:figure(column, to)
 end
 
 local function cell(ratio)
-  return ratio and ("%11.2fx"):format(ratio) or ("%12s"):format("-")
+  return ratio and ("%12.2fx"):format(ratio) or ("%13s"):format("-")
 end
 
 local function line(name, native, columns, ratio)
@@ -68,7 +68,7 @@ end
 function M:text(title)
   local heads = {("%-22s%8s"):format(title, "native")}
   for _, c in ipairs(self.columns) do
-    if c.name ~= "native" then heads[#heads + 1] = (" %11s"):format(c.name) end
+    if c.name ~= "native" then heads[#heads + 1] = (" %12s"):format(c.name) end
   end
   local lines = {table.concat(heads)}
   for _, category in ipairs(self:categories()) do

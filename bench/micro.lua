@@ -110,7 +110,9 @@ function M.measure(arch, bars, measure, out)
   if arch == "x64" then files[#files + 1] = run.dir .. "/lvm.i" end
   run.make(files)
   local show = printer(arch, bars, out)
-  if guest then
+  if not guest then
+    out(("%s: no micro-benchmarks of kitlua: it has no %s guest yet"):format(arch, run.arch[arch].name))
+  else
     hooks(at, show)
     rings(at, show)
     start_up(at, show, arch)

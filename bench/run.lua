@@ -61,14 +61,30 @@ function M.expand(command, names)
   return (command:gsub("%u+", values))
 end
 
+-- Where programs run: in memory, for a disk's journal costs now this, now that.
+local scratch
+local function folder()
+  if not scratch then
+    scratch = capture("mktemp -d -p /dev/shm kitlua-bench.XXXXXX 2>/dev/null")
+    if scratch == "" then scratch = M.work .. "/run" end
+  end
+  return scratch .. "/cwd"
+end
+
+-- Removes what the runs left.
+function M.clean()
+  if scratch then os.execute("rm -rf " .. quote(scratch)) end
+  scratch = nil
+end
+
 -- Runs a command in an empty folder of its own.
 function M.command(command, names)
-  local files = M.work .. "/run"
+  local files, work = folder(), quote(M.work)
   local words = {}
   for word in M.expand(command, names):gmatch("%S+") do words[#words + 1] = quote(word) end
-  local line = ("cd %s && LC_ALL=C %s/cputime ../report %s ../out ../err %d %s"):format(
-    quote(files), quote(M.dir), quote(names.stdin or "/dev/null"), M.timeout, table.concat(words, " "))
-  os.execute(("rm -rf %s && mkdir -p %s"):format(quote(files), quote(files)))
+  local line = ("cd %s && LC_ALL=C %s/cputime %s/report %s %s/out %s/err %d %s"):format(
+    quote(files), quote(M.dir), work, quote(names.stdin or "/dev/null"), work, work, M.timeout, table.concat(words, " "))
+  os.execute(("rm -rf %s && mkdir -p %s %s"):format(quote(files), quote(files), work))
   assert(os.execute(line), "bench: cputime failed")
   local user, sys, rss, status = read(M.work .. "/report"):match("(%d+) (%d+) (%d+) (%d+)")
   return {

@@ -3,7 +3,7 @@ local kit = require "kit"
 local emu <close> = assert(kit.open(kit.command))
 local events, seconds, sum = 0, 0, 0
 local function read(ring)
-  local begin, n, last = os.clock(), 0, nil
+  local begin, n, last = os.clock(), 0, 0
   for pc, addr in ring:records() do n, last = n + 1, pc ~ addr end
   seconds, events, sum = seconds + os.clock() - begin, events + n, sum ~ last
 end
