@@ -112,6 +112,7 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   opt.argv0 = text(L, 2, "argv0");
   opt.interp = flag(L, 2, "interp");
   opt.one_insn = flag(L, 2, "one_insn");
+  opt.lockstep = flag(L, 2, "lockstep");
   opt.no_optimise = flag(L, 2, "no_optimise");
   opt.exact = flag(L, 2, "exact");
   opt.requires_dispatch = flag(L, 2, "requires_dispatch");

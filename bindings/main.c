@@ -51,7 +51,7 @@ static const char usage[] =
 
 typedef struct Command {
   const char *script, *chunk, *sysroot, *argv0, *max_regions, *code_size;
-  bool interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats,
+  bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats,
       no_bmi, no_fma;
   int script_args; /* argv index of the first script option */
   int program;     /* argv index of PROGRAM; argc if there is none */
@@ -81,6 +81,7 @@ static bool *plain_option(Command *c, const char *a) {
               {"--check-ir", &c->check_ir},
               {"--trace-children", &c->trace_children},
               {"--dispatch", &c->dispatch},
+              {"--lockstep", &c->lockstep},
               {"--no-bmi", &c->no_bmi},
               {"--no-fma", &c->no_fma},
               {"--stats", &c->stats}};
@@ -238,6 +239,7 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   lua_newtable(L);
   set_flag(L, "interp", c->interp);
   set_flag(L, "one_insn", c->one_insn);
+  set_flag(L, "lockstep", c->lockstep);
   set_flag(L, "no_optimise", c->no_optimise);
   set_flag(L, "check_ir", c->check_ir);
   set_flag(L, "requires_dispatch", c->dispatch);

@@ -99,6 +99,7 @@ struct CoreThread {
   bool in_region;      /* inside ir_interp, callouts included */
   bool redirected;     /* a hook wrote the pc: go on at new_pc once the region is left */
   uint64_t new_pc;
+  IrState *lockstep;   /* copy of the state, with opt.lockstep */
   void *sigstack;      /* host alternate stack */
   void *os;            /* OsThread; from malloc, freed with the thread */
   bool idle_sleeper;   /* sleeps for real on everybody's behalf */

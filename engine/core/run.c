@@ -69,6 +69,7 @@ static void unlink_thread(CoreThread *t) {
 
 static void free_thread(CoreThread *t) {
   munmap(t->state, IR_STATE_WINDOW);
+  if (t->lockstep) munmap(t->lockstep, IR_STATE_WINDOW);
   free(t->os);
   free(t);
 }
@@ -189,8 +190,10 @@ static IrExit execute(CoreThread *t, IrRegion *r, bool chain) {
   Emu *emu = t->emu;
   t->in_guest = 1;
   t->in_region = true;
+  IrState *copy = emu->opt.lockstep && emu->jit ? core_lockstep_before(t, r) : NULL;
   IrExit x = emu->jit ? jit_run(emu->jit, r, t->state, chain)
                       : ir_interp(r, t->state, chain ? core_links(emu) : NULL);
+  if (copy) core_lockstep_after(t, r, copy, &x);
   if (x.kind == IR_EXIT_SOFT) {
     IrRegion *soft = core_region(emu, t->state->pc);
     x = ir_interp(soft, t->state, NULL);

@@ -370,7 +370,8 @@ IrRegion *core_region_single(Emu *emu, uint64_t pc) {
 }
 
 void core_jit_open(Emu *emu) {
-  const KitOptions *o = &emu->opt;
+  KitOptions *o = &emu->opt;
+  if (o->lockstep) o->one_insn = o->requires_dispatch = true;
   if (!o->interp)
     emu->jit =
         jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE, o->without);

@@ -7,9 +7,9 @@
 
 #define NOT_YET UINT32_MAX
 
-IrPlace *ir_place_new(bool lazy_comparisons) {
+IrPlace *ir_place_new(bool may_be_lazy) {
   IrPlace *p = xcalloc(1, sizeof *p);
-  p->lazy_comparisons = lazy_comparisons;
+  p->may_be_lazy = may_be_lazy;
   memset(p->next_write, 0xff, sizeof p->next_write);
   size_t n = IR_MAX_OPS;
   p->last_use = xcalloc(n, 3 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 2 * sizeof(bool));
@@ -60,10 +60,16 @@ static bool may_move(const IrPlace *p, const IrBlock *b, uint32_t k) {
   return p->barrier[k] <= def;
 }
 
-/* The only reader of the comparison at k, at its last use, takes flags. */
-static bool reads_flags(const IrPlace *p, uint32_t k) {
-  const IrOp *user = &p->r->ops[p->last_use[k]];
-  if (p->uses[k] != 1 || user->a != k) return false;
+/* The only reader of the operation at k, at its last use, does it in passing: takes a comparison's flags, scales an addend, or
+ * clears the low bit of a jump's target. */
+static bool is_lazy(const IrPlace *p, uint32_t k) {
+  const IrOp *op = &p->r->ops[k], *user = &p->r->ops[p->last_use[k]], *b = &p->r->ops[op->b];
+  if (p->uses[k] != 1) return false;
+  if (user->code == IR_add && op->code == IR_shl)
+    return b->code == IR_imm && b->imm <= 3 && !p->lazy[user->a == k ? user->b : user->a];
+  if (user->a != k) return false;
+  if (user->code == IR_jump_ind && op->code == IR_and) return b->code == IR_imm && b->imm == ~1ull;
+  if (!ir_is_comparison(op->code)) return false;
   return user->code == IR_br || user->code == IR_guard || user->code == IR_trap_if ||
          user->code == IR_select;
 }
@@ -79,7 +85,7 @@ static void look_back(IrPlace *p, const IrBlock *b) {
   for (uint32_t k = b->end; k-- > b->first;) {
     const IrOp *op = &ops[k];
     IrRef use[3];
-    p->lazy[k] = p->lazy_comparisons && ir_is_comparison(op->code) && reads_flags(p, k);
+    p->lazy[k] = p->may_be_lazy && is_lazy(p, k);
     uint32_t when = p->lazy[k] ? p->last_use[k] : k;
     for (int n = ir_operands(op, use); n-- > 0;) {
       if (p->last_use[use[n]] < when) p->last_use[use[n]] = when;
@@ -95,9 +101,9 @@ static void look_back(IrPlace *p, const IrBlock *b) {
   }
 }
 
-/* Floating-point flags and rounding mode are nobody's home: the JIT keeps them elsewhere. */
+/* Floating-point flags are nobody's home, and the rounding mode is written by put alone: the JIT keeps both in MXCSR. */
 static bool may_be_home(const IrOp *op) {
-  return op->imm != offsetof(IrState, fp_flags) && op->imm != offsetof(IrState, fp_rm);
+  return op->imm != offsetof(IrState, fp_flags) && (op->code == IR_get || op->imm != offsetof(IrState, fp_rm));
 }
 
 static void place_put(IrPlace *p, const IrBlock *b, uint32_t k) {

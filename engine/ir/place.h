@@ -10,8 +10,9 @@
  * value's last use; put  makes its value's definition write it      if no barrier, get or put of
  * that register lies between the two, and the value is not used after the register's next write.
  *
- * With `lazy`, a comparison whose only reader is a br, guard, select or trap_if is computed there
- * (as flags): its operands live until then.
+ * If it may be lazy, a comparison whose only reader is a br, guard, select or trap_if is computed there
+ * (as flags): its operands live until then. So are a shift that scales an addend, and the clearing
+ * of the low bit of a jump's target.
  *
  *    1  insn  10078
  *    2  get   a1             home a1
@@ -29,7 +30,7 @@
 
 typedef struct IrPlace {
   const IrRegion *r;
-  bool lazy_comparisons;
+  bool may_be_lazy;
   uint32_t *last_use; /* of a value: operation; 0: none */
   uint32_t
       *limit; /* of a get or put: before which operation the register keeps what it holds there */
@@ -43,7 +44,7 @@ typedef struct IrPlace {
 } IrPlace;
 
 /* A place to work in, for any number of regions. */
-IrPlace *ir_place_new(bool lazy_comparisons);
+IrPlace *ir_place_new(bool may_be_lazy);
 void ir_place_free(IrPlace *p);
 void ir_place_begin(IrPlace *p, const IrRegion *r);
 void ir_place_block(IrPlace *p, const IrBlock *b);

@@ -316,6 +316,8 @@ static void make_stubs(Jit *j) {
   x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
   x64_mov_imm(&x, RAX, JIT_SITE_DEAD);
   jump_to(j, &x, j->leave);
+  j->indirect_even = rx_of(j, &x); /* target pc in rax; its low bit means nothing */
+  x64_ri(&x, X64_ALU_I, ALU_AND, RAX, -2);
   j->indirect = rx_of(j, &x); /* target pc in rax */
   x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
   x64_mov_imm(&x, RAX, JIT_SITE_INDIRECT);
@@ -400,9 +402,10 @@ void jit_reset(Jit *j) {
 
 size_t jit_code_used(const Jit *j) { return j->used - j->first_free; }
 
-const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size) {
+const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size, size_t *hot) {
   (void)j;
   *size = r->host ? r->host->size - JIT_ENTRY : 0;
+  *hot = r->host ? r->host->hot - JIT_ENTRY : 0;
   return r->host ? r->host->start + JIT_ENTRY : NULL;
 }
 

@@ -18,7 +18,7 @@ typedef struct JitPoint {
 typedef struct JitRegion {
   IrRegion *region;
   uint8_t *start; /* executable; begins with the guest pc (8 bytes), then the entry */
-  uint32_t size;
+  uint32_t size, hot; /* bytes; hot: without what is put aside */
   uint32_t first_site, n_sites, n_points;
   JitPoint *points;
   bool broken, dead;
@@ -50,7 +50,7 @@ struct Jit {
   size_t size, used, first_free;
   /* Stubs, executable addresses. */
   uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end, *dead,
-      *indirect;
+      *indirect, *indirect_even;
   VEC(JitSite) sites;
   VEC(JitRegion *) regions; /* in code order */
   VEC(JitRegion *) broken;

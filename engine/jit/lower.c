@@ -389,13 +389,14 @@ static void lower_br(Lower *l, const IrOp *op, IrBlock *b) {
 }
 
 static void lower_jump_ind(Lower *l, const IrOp *op) {
-  low_fetch(l, RAX, op->a);
+  bool even = l->p->lazy[op->a]; /* the low bit is to be cleared: an odd target just misses the table */
+  low_fetch(l, RAX, even ? low_op(l, op->a)->a : op->a);
   low_take(l, RCX);
   x64_rr(&l->x, X64_MOV_LOAD | X64_32, RCX, RAX);
   x64_ri(&l->x, X64_ALU_I | X64_32, ALU_AND, RCX, (IR_N_TARGETS - 1) << 1);
   X64Mem entry = {.base = X64_NONE, .index = RCX, .scale = 3, .gs = true, .disp = IR_TARGETS_AT};
   x64_rm(&l->x, X64_CMP, RAX, entry);
-  x64_patch(x64_jcc(&l->x, CC_NE), jit_rw(l->j, l->j->indirect));
+  x64_patch(x64_jcc(&l->x, CC_NE), jit_rw(l->j, even ? l->j->indirect_even : l->j->indirect));
   entry.disp += (int32_t)offsetof(IrTarget, code);
   x64_rm(&l->x, X64_GROUP5 | X64_32, 4, entry);
 }
@@ -577,6 +578,7 @@ bool jit_lower(Jit *j, JitRegion *jr) {
     l->block_at[i] = (uint32_t)(l->x.at - l->start);
     lower_block(l, &r->blocks[i]);
   }
+  jr->hot = (uint32_t)(l->x.at - l->start);
   lower_cold(l);
   aim_jumps(l);
   jr->n_sites = (uint32_t)j->sites.n - jr->first_site;

@@ -49,10 +49,27 @@ static void add_imm(Lower *l, bool narrow, unsigned d, unsigned a, int32_t imm) 
 
 static bool is_add(unsigned code) { return code == IR_add || code == IR_add32; }
 
+/* d = x + (y << n), where the shift is one of the operands (ir/place.h: lazy). */
+static bool lower_scaled(Lower *l, const IrOp *op, IrRef to) {
+  bool first = l->p->lazy[op->a];
+  if (op->code != IR_add || (!first && !l->p->lazy[op->b])) return false;
+  const IrOp *shift = low_op(l, first ? op->a : op->b);
+  IrRef x = first ? op->b : op->a;
+  unsigned y = low_gpr(l, shift->a);
+  X64Mem m = {.base = X64_NONE, .index = (uint8_t)y, .scale = (uint8_t)low_imm(l, shift->b)};
+  if (low_is_imm(l, x) && x64_fits((int64_t)low_imm(l, x)))
+    m.disp = (int32_t)low_imm(l, x);
+  else
+    m.base = (uint8_t)low_gpr(l, x);
+  x64_rm(&l->x, X64_LEA, low_def(l, to, 0), m);
+  return true;
+}
+
 /* `to`: the value to make: k, or the sext32 of it that follows. */
 static void lower_alu(Lower *l, uint32_t k, IrRef to) {
   const IrOp *op = low_op(l, (IrRef)k);
   const Alu *alu = &alus[op->code];
+  if (lower_scaled(l, op, to)) return;
   bool narrow = alu->insn & X64_32;
   int64_t imm = narrow ? (int32_t)low_imm(l, op->b) : (int64_t)low_imm(l, op->b);
   if (low_is_imm(l, op->b) && x64_fits(imm) && imm != INT32_MIN) {
@@ -69,8 +86,10 @@ static void lower_alu(Lower *l, uint32_t k, IrRef to) {
     return;
   }
   X64Mem m;
-  if (low_memory(l, op->b, &m) && !low_memory(l, op->a, &(X64Mem){0})) {
-    unsigned a = low_gpr(l, op->a), d = low_def(l, to, op->a);
+  IrRef x = op->a, y = op->b; /* y may be read from memory */
+  if (alu->commutes && !low_memory(l, y, &m) && low_memory(l, x, &m)) x = op->b, y = op->a;
+  if (x != y && low_memory(l, y, &m)) {
+    unsigned a = low_gpr(l, x), d = low_def(l, to, x);
     low_move(l, d, a);
     x64_rm(&l->x, alu->insn, d, m);
     return;

@@ -17,6 +17,7 @@ local ways = {
   {"interpreter, every hook", {"--interp"}, "hooks"},
   {"small code cache", {"--code-size", "262144"}},
   {"flush at every chance", {"--max-regions", "1"}},
+  {"JIT and interpreter in lockstep", {"--lockstep"}},
   {"an old host", {"--no-bmi", "--no-fma"}},
   {"an old host, fast paths", {"--no-bmi"}, "fast"},
 }

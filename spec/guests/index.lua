@@ -103,6 +103,7 @@ M.runs = {
   {name = "sigedit", arch = RV64, tags = tags "signals"},
   {name = "timers", stable = false, tags = tags "signals time"},
   {name = "alarm_spin", stable = false, tags = tags "signals"},
+  {name = "promptly", stable = false, tags = tags "signals time"},
   {name = "thread_signals", stable = false, tags = tags "signals threads"},
   {name = "sig_calls", stable = false, tags = tags "signals time fork"},
   {name = "sig_queue", stable = false, tags = tags "signals threads fork",

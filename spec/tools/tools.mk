@@ -3,7 +3,7 @@ TOOLS := $(BUILD)/spec/tools
 RV64_BARE := -O2 -Wall -Wextra -Werror -ffreestanding -nostdlib -static -fno-pic -no-pie -mcmodel=medlow -mno-relax \
              -fno-stack-protector -fno-tree-loop-distribute-patterns -Wl,--no-warn-rwx-segments
 
-$(TOOLS)/rv64_disasm $(TOOLS)/rv64_exec_host: $(TOOLS)/%: spec/tools/%.c $(BUILD)/libkit.a
+$(TOOLS)/rv64_disasm $(TOOLS)/rv64_exec_host $(TOOLS)/jit_code: $(TOOLS)/%: spec/tools/%.c $(BUILD)/libkit.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ENGINE_INC) -Ispec/tools -o $@ $< $(BUILD)/libkit.a $(LIBS)
 $(TOOLS)/rv64_exec_guest: spec/tools/rv64_exec_guest.c spec/tools/rv64_exec_stub.S spec/tools/rv64_exec.h spec/tools/rv64_gen.h \
@@ -16,9 +16,9 @@ $(TOOLS)/rv64_full_region: spec/tools/rv64_full_region.S
 $(TOOLS)/rv64_csr $(TOOLS)/rv64_signal_frame: $(TOOLS)/%: spec/tools/%.c
 	@mkdir -p $(@D)
 	riscv64-linux-gnu-gcc -O1 -Wall -Wextra -Werror -static -o $@ $<
--include $(TOOLS)/rv64_disasm.d $(TOOLS)/rv64_exec_host.d
+-include $(TOOLS)/jit_code.d $(TOOLS)/rv64_disasm.d $(TOOLS)/rv64_exec_host.d
 
-rv64-tools: $(addprefix $(TOOLS)/,rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr \
+rv64-tools: $(addprefix $(TOOLS)/,jit_code rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr \
   rv64_signal_frame)
 .PHONY: rv64-tools
 

@@ -81,8 +81,10 @@ typedef struct KitOptions {
   const char *const *envp; /* NULL: this process's environment */
   const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
   const char
-      *sysroot; /* where a foreign guest finds loader and libraries; NULL: the guest's default */
-  bool interp;  /* interpreter only */
+      *sysroot;  /* where a foreign guest finds loader and libraries; NULL: the guest's default */
+  bool interp;   /* interpreter only */
+  bool lockstep; /* each instruction by the JIT and the interpreter, compared (finds faults of the
+                    engine) */
   size_t code_size;          /* bytes of translated code before it is flushed; 0: the default */
   uint32_t without;          /* host features not to use: KIT_WITHOUT_* (for tests) */
   bool one_insn;             /* regions of one instruction */
