@@ -1,9 +1,8 @@
-// Runs a command and says on stderr's place, one line in FILE, what CPU time its whole process tree
-// took:
+// Runs a command and reports the CPU time of its whole process tree:
 //   cputime REPORT STDIN STDOUT STDERR SECONDS COMMAND [ARGS...]
-// REPORT gets "user_us system_us max_rss_kib status"; status is that of the shell (128+N for a
-// signal), or 124 if the command was killed after SECONDS. Descendants that were waited for count,
-// which is what wait4 adds up.
+// REPORT gets "user_us system_us max_rss_kib status"; status is as in a shell (128+N for a signal),
+// or 124 if the command was killed after SECONDS. Descendants count if they were waited for:
+// those are what wait4 adds up.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -51,8 +51,8 @@ static const char usage[] =
 
 typedef struct Command {
   const char *script, *chunk, *sysroot, *argv0, *max_regions, *code_size;
-  bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children, dispatch, stats,
-      no_bmi, no_fma;
+  bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children,
+      dispatch, stats, no_bmi, no_fma;
   int script_args; /* argv index of the first script option */
   int program;     /* argv index of PROGRAM; argc if there is none */
   int engine_end;  /* argv index behind kitlua's own options */

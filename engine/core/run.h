@@ -21,7 +21,8 @@ bool core_reap(Emu *emu);
 /* The block was left before its instruction at pc: takes back what its entry counted for the rest.
  */
 void core_undo(CoreThread *t, const IrBlock *block, uint64_t pc);
-/* lockstep.c: the copy of the state to run the interpreter on, NULL if the region cannot be executed twice; and that run. */
+/* lockstep.c: the copy of the state to run the interpreter on, NULL if the region cannot be
+ * executed twice; and that run. */
 IrState *core_lockstep_before(CoreThread *t, const IrRegion *r);
 void core_lockstep_after(CoreThread *t, IrRegion *r, IrState *copy, const IrExit *x);
 /* Turns the budget operation on (second thread, step, limit); stays on. */

@@ -60,8 +60,8 @@ static bool may_move(const IrPlace *p, const IrBlock *b, uint32_t k) {
   return p->barrier[k] <= def;
 }
 
-/* The only reader of the operation at k, at its last use, does it in passing: takes a comparison's flags, scales an addend, or
- * clears the low bit of a jump's target. */
+/* The only reader of the operation at k, at its last use, does it in passing: takes a comparison's
+ * flags, scales an addend, or clears the low bit of a jump's target. */
 static bool is_lazy(const IrPlace *p, uint32_t k) {
   const IrOp *op = &p->r->ops[k], *user = &p->r->ops[p->last_use[k]], *b = &p->r->ops[op->b];
   if (p->uses[k] != 1) return false;
@@ -101,9 +101,11 @@ static void look_back(IrPlace *p, const IrBlock *b) {
   }
 }
 
-/* Floating-point flags are nobody's home, and the rounding mode is written by put alone: the JIT keeps both in MXCSR. */
+/* Floating-point flags are nobody's home, and the rounding mode is written by put alone: the JIT
+ * keeps both in MXCSR. */
 static bool may_be_home(const IrOp *op) {
-  return op->imm != offsetof(IrState, fp_flags) && (op->code == IR_get || op->imm != offsetof(IrState, fp_rm));
+  return op->imm != offsetof(IrState, fp_flags) &&
+         (op->code == IR_get || op->imm != offsetof(IrState, fp_rm));
 }
 
 static void place_put(IrPlace *p, const IrBlock *b, uint32_t k) {

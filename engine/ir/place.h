@@ -10,9 +10,9 @@
  * value's last use; put  makes its value's definition write it      if no barrier, get or put of
  * that register lies between the two, and the value is not used after the register's next write.
  *
- * If it may be lazy, a comparison whose only reader is a br, guard, select or trap_if is computed there
- * (as flags): its operands live until then. So are a shift that scales an addend, and the clearing
- * of the low bit of a jump's target.
+ * If it may be lazy, a comparison whose only reader is a br, guard, select or trap_if is computed
+ * there (as flags): its operands live until then. So are a shift that scales an addend, and the
+ * clearing of the low bit of a jump's target.
  *
  *    1  insn  10078
  *    2  get   a1             home a1

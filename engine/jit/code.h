@@ -17,7 +17,7 @@ typedef struct JitPoint {
 
 typedef struct JitRegion {
   IrRegion *region;
-  uint8_t *start; /* executable; begins with the guest pc (8 bytes), then the entry */
+  uint8_t *start;     /* executable; begins with the guest pc (8 bytes), then the entry */
   uint32_t size, hot; /* bytes; hot: without what is put aside */
   uint32_t first_site, n_sites, n_points;
   JitPoint *points;

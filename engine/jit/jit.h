@@ -73,7 +73,8 @@ void jit_interrupt(Jit *j, IrState *s, const void *ucontext);
 bool jit_wants_reset(const Jit *j);
 /* Bytes of code in use. */
 size_t jit_code_used(const Jit *j);
-/* For tests and dumps: where a region's code is, how long, and how much of that is not put aside as unlikely. */
+/* For tests and dumps: where a region's code is, how long, and how much of that is not put aside as
+ * unlikely. */
 const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size, size_t *hot);
 
 #endif

@@ -389,7 +389,8 @@ static void lower_br(Lower *l, const IrOp *op, IrBlock *b) {
 }
 
 static void lower_jump_ind(Lower *l, const IrOp *op) {
-  bool even = l->p->lazy[op->a]; /* the low bit is to be cleared: an odd target just misses the table */
+  bool even =
+      l->p->lazy[op->a]; /* the low bit is to be cleared: an odd target just misses the table */
   low_fetch(l, RAX, even ? low_op(l, op->a)->a : op->a);
   low_take(l, RCX);
   x64_rr(&l->x, X64_MOV_LOAD | X64_32, RCX, RAX);
