@@ -1,5 +1,4 @@
-// Call-heavy: malloc and free of mixed sizes, three quarters of them short-lived; every block is
-// written to.
+// Call-heavy: malloc and free of mixed sizes, most of them short-lived; every block is written to.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-// Integer: the ChaCha20 block function (RFC 8439) in counter mode; adds, xors and rotations in
-// registers.
+// Integer: ChaCha20 blocks (RFC 8439), counted up; adds, xors and rotations in registers.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

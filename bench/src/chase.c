@@ -1,5 +1,4 @@
-// Memory-bound: follows pointers in random order through more memory than a cache holds; a
-// dependent load a step.
+// Memory-bound: a chain of pointers in random order over more than the caches hold.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

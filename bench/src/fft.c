@@ -1,5 +1,4 @@
-// Floating point: radix-2 Fourier transforms in place, forward and back; loads, stores and
-// multiplies in strides.
+// Floating point: radix-2 Fourier transforms in place, there and back, in strides.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

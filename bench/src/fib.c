@@ -1,5 +1,4 @@
-// Call-heavy: doubly recursive Fibonacci numbers and the Ackermann function; direct calls and
-// returns, small frames.
+// Call-heavy: Fibonacci numbers and the Ackermann function; direct calls, small frames.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,4 @@
-// Syscall-heavy: small files made, written, looked at, read, renamed and removed, in the current
-// directory.
+// Syscall-heavy: small files written, looked at, read, renamed and removed, where it runs.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

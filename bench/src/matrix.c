@@ -1,5 +1,4 @@
-// Memory-bound: integer matrix products and transpositions by columns, over more than the
-// second-level cache.
+// Memory-bound: integer matrix products by columns, over more than the second-level cache.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-// Floating point: gravity between five bodies, leapfrog steps; multiplies, a square root and a
-// division a pair.
+// Floating point: gravity between five bodies; a square root and a division a pair.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-// Memory-bound: passes over arrays larger than the caches: scaled sums, integer sums, memcpy and
-// memset.
+// Memory-bound: passes over arrays larger than the caches: sums, memcpy and memset.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
