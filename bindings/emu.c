@@ -110,6 +110,7 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   KitOptions opt = {.argv = string_vector(L, 1, "the command")};
   opt.sysroot = text(L, 2, "sysroot");
   opt.argv0 = text(L, 2, "argv0");
+  opt.dump = text(L, 2, "dump");
   opt.interp = flag(L, 2, "interp");
   opt.one_insn = flag(L, 2, "one_insn");
   opt.lockstep = flag(L, 2, "lockstep");

@@ -50,7 +50,7 @@ static const char usage[] =
     "ones.\n";
 
 typedef struct Command {
-  const char *script, *chunk, *sysroot, *argv0, *max_regions, *code_size;
+  const char *script, *chunk, *sysroot, *argv0, *max_regions, *code_size, *dump;
   bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children,
       dispatch, stats, no_bmi, no_fma;
   int script_args; /* argv index of the first script option */
@@ -101,11 +101,9 @@ static int valued_option(Command *c, int argc, char **argv, int i) {
   const struct {
     const char *name;
     const char **value;
-  } rows[] = {{"-e", &c->chunk},
-              {"--sysroot", &c->sysroot},
-              {"--argv0", &c->argv0},
-              {"--max-regions", &c->max_regions},
-              {"--code-size", &c->code_size}};
+  } rows[] = {
+      {"-e", &c->chunk},    {"--sysroot", &c->sysroot},         {"--argv0", &c->argv0},
+      {"--dump", &c->dump}, {"--max-regions", &c->max_regions}, {"--code-size", &c->code_size}};
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
     size_t n = strlen(rows[k].name);
     if (strncmp(argv[i], rows[k].name, n)) continue;
@@ -246,6 +244,7 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   set_flag(L, "trace_children", c->trace_children);
   set_flag(L, "no_bmi", c->no_bmi);
   set_flag(L, "no_fma", c->no_fma);
+  if (c->dump) lua_pushstring(L, c->dump), lua_setfield(L, -2, "dump");
   set_number(L, "max_regions", c->max_regions, "--max-regions");
   set_number(L, "code_size", c->code_size, "--code-size");
   if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");

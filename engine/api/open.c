@@ -1,4 +1,5 @@
 /* kit_open and kit_close: putting a machine together and taking it apart. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,11 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   emu->hooks = core_hooks_new(emu);
   emu->map = core_map_new(emu);
   emu->cache = core_cache_new(emu);
-  KitStatus st = os_load(emu, opt->argv, opt->envp ? opt->envp : (const char *const *)environ);
+  emu->dump = opt->dump ? fopen(opt->dump, "we") : NULL;
+  KitStatus st = opt->dump && !emu->dump
+                     ? core_fail(emu, KIT_E_IO, "cannot write %s: %s", opt->dump, strerror(errno))
+                     : KIT_OK;
+  if (!st) st = os_load(emu, opt->argv, opt->envp ? opt->envp : (const char *const *)environ);
   if (st) {
     if (err) *err = emu->error;
     destroy(emu);

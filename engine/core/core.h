@@ -27,6 +27,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/map.h"
 #include "base/vec.h"
@@ -152,6 +153,7 @@ struct KitEmu {
   KitStop stop; /* why the world stopped; final once `ended` */
   volatile sig_atomic_t interrupt_asked;
   int kill_asked;       /* kit_kill: end as this signal would at the next chance */
+  FILE *dump;           /* of opt.dump */
   uint32_t dispatchers; /* attached tools that require the dispatcher: no chaining */
   bool (*is_entry)(
       Emu *emu, uint64_t pc); /* pc is a function's entry, as symbols have it (api/ provides it) */

@@ -63,6 +63,7 @@ void core_cache_free(CoreCache *c) {
   vec_free(&c->deferred);
   ir_builder_free(c->builder);
   jit_free(c->emu->jit);
+  if (c->emu->dump) fclose(c->emu->dump);
   free(c->links);
   free(c);
 }
@@ -305,6 +306,34 @@ static void check(Emu *emu, const IrRegion *r, const char *pass) {
   abort();
 }
 
+static const char *reg_name(uint64_t offset) {
+  for (const Guest *const *g = guest_all(); *g; g++)
+    for (uint32_t i = 0; i < (*g)->n_regs; i++)
+      if ((*g)->regs[i].offset == offset) return (*g)->regs[i].name;
+  return NULL;
+}
+
+/* After each pass: what opt.check_ir and opt.dump ask for. */
+static void after(Emu *emu, const IrRegion *r, const char *pass) {
+  bool checking = emu->opt.check_ir;
+#ifdef KIT_DEBUG
+  checking = true;
+#endif
+  if (checking) check(emu, r, pass);
+  if (!emu->dump) return;
+  fprintf(emu->dump, "%s: ", pass);
+  ir_print(emu->dump, r, reg_name);
+}
+
+static void dump_host_code(Emu *emu, const IrRegion *r) {
+  size_t size, hot;
+  const uint8_t *code = jit_code(emu->jit, r, &size, &hot);
+  fprintf(emu->dump, "host code: region %llx, %zu bytes, %zu of them aside\n",
+          (unsigned long long)r->pc, size, size - hot);
+  for (size_t i = 0; i < size; i++)
+    fprintf(emu->dump, "%02x%s", code[i], i + 1 == size ? "\n" : "");
+}
+
 static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   CoreCache *c = emu->cache;
   const uint8_t *code;
@@ -318,15 +347,11 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   /* A full region gets no further block: one without instructions would be a jump to itself. */
   while (g.n_todo && !is_full(&g)) grow_block(&g, g.todo[--g.n_todo]);
   IrRegion *r = ir_builder_finish(c->builder);
-  bool checking = emu->opt.check_ir;
-#ifdef KIT_DEBUG
-  checking = true;
-#endif
-  if (checking) check(emu, r, "lift");
+  after(emu, r, "lift");
   if (!emu->opt.no_optimise && !core_observes_insns(emu, r)) ir_optimise(r);
-  if (checking) check(emu, r, "optimise");
+  after(emu, r, "optimise");
   core_instrument(emu, r);
-  if (checking) check(emu, r, "instrument");
+  after(emu, r, "instrument");
   emu->stats.regions++;
   emu->stats.region_insns += r->n_insns;
   return r;
@@ -352,6 +377,7 @@ static IrRegion *lookup(Emu *emu, Map *map, uint64_t pc, bool single) {
     start_over(emu);
     if (!jit_compile(emu->jit, r)) abort(); /* an empty cache has room for any region */
   }
+  if (emu->dump && emu->jit) dump_host_code(emu, r);
   Cookie *k = arena_alloc(r->arena, sizeof *k);
   *k = (Cookie){.single = single};
   r->cookie = k;

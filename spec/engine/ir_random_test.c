@@ -25,6 +25,8 @@ static IrState *s;
 static uint8_t *mem; /* MEM bytes at the end of a page; the next page is inaccessible */
 static uint64_t trail;
 static uint64_t counter_slot = 8;
+static bool
+    interrupted; /* a signal came while an observer ran: the next back-edge or exit is the last */
 
 /* As the host is; without its newer instructions; with the instruction count in a register. */
 static Jit *jits[3];
@@ -52,6 +54,7 @@ static uint64_t observe(uint64_t *regs, uint64_t a, uint64_t b) {
   for (int i = 0; i < REGS; i++) trail = mix(trail, regs[i]);
   trail = mix(mix(trail, a), b);
   regs[trail % REGS] ^= 0x1111;
+  if (trail % 8 == 3) s->interrupt = interrupted = true;
   return trail;
 }
 static uint64_t helper_fn(IrState *st, uint64_t a, uint64_t b) {
@@ -315,6 +318,7 @@ static bool naive_op(World *w, const IrRegion *r, const IrBlock *b, uint32_t k, 
     const IrSucc *to = &b->succ[op->code == IR_br && !A];
     *next = to->block;
     if (to->block < 0) return leave(w, IR_EXIT_NEXT, 0, to->pc), false;
+    if (interrupted && to->block <= w->block) return leave(w, IR_EXIT_NEXT, 0, to->pc), false;
     break;
   }
   default: abort();
@@ -327,6 +331,7 @@ static void naive(World *w, const IrRegion *r) {
   int64_t budget = 200;
   uint64_t pc = r->pc;
   trail = 1;
+  interrupted = false;
   for (int i = 0;;) {
     const IrBlock *b = &r->blocks[i];
     int next = -1;
@@ -381,6 +386,8 @@ static void execute(World *w, IrRegion *r, Jit *j) {
   } else {
     IrExit x = j ? jit_run(j, r, s, false) : ir_interp(r, s, NULL);
     w->kind = (int)x.kind;
+    if (w->kind == IR_EXIT_INTERRUPT)
+      w->kind = IR_EXIT_NEXT; /* an exit that was taken anyway may say either */
     w->detail = (int)x.detail;
     w->address = x.address;
     w->block = x.block ? (int)(x.block - r->blocks) : -1; /* not known after an indirect jump */
@@ -428,6 +435,7 @@ static void explain(uint64_t seed, const char *what, const IrRegion *r, const Wo
 }
 
 static int kinds[8];
+static int interruptions;
 
 static void one(IrBuilder *b, uint64_t seed) {
   World start = {0}, want, plain, optimised;
@@ -439,6 +447,7 @@ static void one(IrBuilder *b, uint64_t seed) {
   const char *wrong = ir_check(r);
   CHECK(!wrong, "seed %" PRIu64 ": generated region: %s", seed, wrong);
   naive(&want, r);
+  interruptions += interrupted;
   execute(&plain, r, NULL);
   ir_optimise(o);
   wrong = ir_check(o);
@@ -482,5 +491,6 @@ int main(int argc, char **argv) {
     if (k != 4 && n > 1000)
       CHECK(kinds[k] > 0, "no region ended in way %d",
             k - 1); /* the test reaches them all (but STOP) */
+  if (n > 1000) CHECK(interruptions > 100, "only %d regions were interrupted", interruptions);
   return test_end();
 }

@@ -85,6 +85,30 @@ describe("JIT", function()
     end)
   end)
 
+  it("makes the same code without a tool as with instrumentation compiled out", function()
+    support.with_tempdir(function(dir)
+      local function code(kitlua, guest) -- of every region, without addresses of the host
+        local run = support.run {"setarch", "-R", support.build .. "/" .. kitlua, "--dump", dir .. "/dump", "--",
+          support.build .. "/guests/rv64/" .. guest}
+        assert(run.status == 0, support.describe(run))
+        local regions = {}
+        for where, hex in support.read(dir .. "/dump"):gmatch("host code: ([^\n]*)\n(%x+)\n") do
+          regions[#regions + 1] = where .. " " .. hex:gsub("(4[89]b[89a-f]%x%x%x%x%x%x%x%x%x%x[57]%x0000)", "address")
+        end
+        return regions
+      end
+      -- guests of one thread: with a second one comes the scheduler's budget
+      for _, guest in ipairs {"demo", "fpprint", "longjmp", "throws-dyn"} do
+        local usual, bare = code("kitlua", guest), code("kitlua-bare", guest)
+        assert(#usual > 100)
+        for i = 1, math.max(#usual, #bare) do assert.are.equal(bare[i], usual[i]) end
+      end
+      local counted = support.run {support.kitlua, "--dump", dir .. "/counted", "-e", "emu:count_insns()", "--",
+        support.build .. "/guests/rv64/demo"}
+      assert(counted.status == 0 and support.read(dir .. "/counted"):find("count ", 1, true)) -- else this would prove nothing
+    end)
+  end)
+
   it("takes signals promptly in loops, and loses none", function()
     local wanted = "one block: ok\ncalls: ok\nindirect calls: ok\nok\n"
     for _, options in ipairs {{}, {"callgrind", "--out=/dev/null"}} do

@@ -18,7 +18,12 @@ $(TOOLS)/rv64_csr $(TOOLS)/rv64_signal_frame: $(TOOLS)/%: spec/tools/%.c
 	riscv64-linux-gnu-gcc -O1 -Wall -Wextra -Werror -static -o $@ $<
 -include $(TOOLS)/jit_code.d $(TOOLS)/rv64_disasm.d $(TOOLS)/rv64_exec_host.d
 
-rv64-tools: $(addprefix $(TOOLS)/,jit_code rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr \
+# kitlua with instrumentation compiled out.
+$(BUILD)/kitlua-bare: engine/core/instrument.c $(BUILD)/kitlua
+	$(CC) $(CFLAGS) $(ENGINE_INC) -DKIT_BARE -MF $(TOOLS)/bare.d -c $< -o $(TOOLS)/instrument-bare.o
+	$(CC) $(SAN) -o $@ $(MAIN_OBJ) $(BIND_OBJ) $(TOOLS)/instrument-bare.o $(filter-out %/core/instrument.o,$(ENGINE_OBJ)) $(LIBS) -llua5.4 -ledit -Wl,-E
+
+rv64-tools: $(BUILD)/kitlua-bare $(addprefix $(TOOLS)/,jit_code rv64_disasm rv64_exec_host rv64_exec_guest rv64_full_region rv64_csr \
   rv64_signal_frame)
 .PHONY: rv64-tools
 

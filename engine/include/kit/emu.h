@@ -81,8 +81,9 @@ typedef struct KitOptions {
   const char *const *envp; /* NULL: this process's environment */
   const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
   const char
-      *sysroot;  /* where a foreign guest finds loader and libraries; NULL: the guest's default */
-  bool interp;   /* interpreter only */
+      *sysroot; /* where a foreign guest finds loader and libraries; NULL: the guest's default */
+  bool interp;  /* interpreter only */
+  const char *dump; /* file that gets every region after each pass, and its host code */
   bool lockstep; /* each instruction by the JIT and the interpreter, compared (finds faults of the
                     engine) */
   size_t code_size;          /* bytes of translated code before it is flushed; 0: the default */
