@@ -98,7 +98,7 @@ describe("JIT", function()
         return regions
       end
       -- guests of one thread: with a second one comes the scheduler's budget
-      for _, guest in ipairs {"demo", "fpprint", "longjmp", "throws-dyn"} do
+      for _, guest in ipairs {"demo", "fpprint", "longjmp", "files-dyn"} do
         local usual, bare = code("kitlua", guest), code("kitlua-bare", guest)
         assert(#usual > 100)
         for i = 1, math.max(#usual, #bare) do assert.are.equal(bare[i], usual[i]) end
