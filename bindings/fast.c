@@ -319,27 +319,37 @@ static int emu_trace(lua_State *L) {
   return 1;
 }
 
-/* Iterator over the records at hand: for pc, addr in ring:records() do. upvalues: ring, next index.
- */
+#define CURSOR                                                                                     \
+  0x6b697463u /* tells our userdata from others: checking a metatable costs a third of the loop */
+
+typedef struct Cursor {
+  uint32_t magic;
+  Handle *ring;
+  size_t at;
+} Cursor;
+
+/* Iterator over the records at hand: for pc, addr in ring:records() do. A light function with the
+ * cursor as the loop's state: the cheapest call that Lua has. */
 static int next_record(lua_State *L) {
-  Handle *h = lua_touserdata(L, lua_upvalueindex(1));
-  size_t n, i = (size_t)lua_tointeger(L, lua_upvalueindex(2));
+  Cursor *c = lua_touserdata(L, 1);
+  if (!c || lua_rawlen(L, 1) != sizeof *c || c->magic != CURSOR)
+    return luaL_error(L, "call ring:records() in a for loop");
+  Handle *h = c->ring;
   if (!h->obj || !h->bind->emu) return luaL_error(L, "this ring is closed");
-  const uint64_t *rec = kit_ring_records(h->obj, &n);
-  if (i >= n) return 0;
-  lua_pushinteger(L, (lua_Integer)i + 1);
-  lua_replace(L, lua_upvalueindex(2));
-  for (int f = 0; f < h->n_fields; f++)
-    lua_pushinteger(L, (lua_Integer)rec[i * (size_t)h->n_fields + (size_t)f]);
+  const uint64_t *rec = kit_ring_next(h->obj, &c->at);
+  if (!rec) return 0;
+  for (int f = 0; f < h->n_fields; f++) lua_pushinteger(L, (lua_Integer)rec[f]);
   return h->n_fields;
 }
 
 static int ring_records(lua_State *L) {
-  check(L, BIND_RING);
+  Handle *h = check(L, BIND_RING);
+  lua_pushcfunction(L, next_record);
+  Cursor *c = lua_newuserdatauv(L, sizeof *c, 1);
+  *c = (Cursor){.magic = CURSOR, .ring = h};
   lua_pushvalue(L, 1);
-  lua_pushinteger(L, 0);
-  lua_pushcclosure(L, next_record, 2);
-  return 1;
+  lua_setiuservalue(L, -2, 1);
+  return 2;
 }
 
 static int ring_clear(lua_State *L) {

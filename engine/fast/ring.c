@@ -112,6 +112,13 @@ const uint64_t *kit_ring_records(KitRing *r, size_t *n) {
   return (const uint64_t *)(const void *)r->records;
 }
 
+const uint64_t *kit_ring_next(const KitRing *r, size_t *at) {
+  const char *record = r->records + *at;
+  if (record >= r->ir.next) return NULL;
+  *at += r->ir.record_size;
+  return (const uint64_t *)(const void *)record;
+}
+
 void kit_ring_clear(KitRing *r) { r->ir.next = r->records; }
 uint64_t kit_ring_dropped(const KitRing *r) { return r->dropped; }
 

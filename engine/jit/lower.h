@@ -21,6 +21,7 @@ typedef enum LowColdKind {
                */
   COLD_CANONICAL, /* d = the canonical NaN */
   COLD_CALL,      /* d = the operation, by its function; operands in a, b, c */
+  COLD_CALL_FULL, /* the same, by call_full */
   COLD_DIVIDE,
   COLD_FAULT, /* the site's stub, once the address (register a, or operand c if that is X64_NONE) is
                  in the state */
@@ -101,6 +102,7 @@ X64Cond low_condition(Lower *l,
 void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c,
               uint64_t c_raw, bool full);
 
+void low_say_where(Lower *l);
 X64Mem low_address(Lower *l, const IrOp *op);
 void low_cold_divide(Lower *l, const LowCold *c);
 void low_call_stub(Lower *l, uint64_t imm, IrRef a, IrRef b, const uint8_t *stub);

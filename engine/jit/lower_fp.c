@@ -59,21 +59,33 @@ static void pass_register(Lower *l, unsigned reg, int n) {
   if (reg != X64_NONE) x64_rm(&l->x, reg < 16 ? X64_MOV_STORE : X64_MOVSD_STORE, reg & 15, m);
 }
 
+/* Scratch registers: call_keep preserves all but these four, call_full loses the vector ones as
+ * well. */
+static void save_scratch(Lower *l, bool vectors, bool restore) {
+  static const uint8_t keep[] = {RAX, RCX, RDX, RSI};
+  for (unsigned i = 0; i < sizeof keep; i++)
+    x64_rm(&l->x, restore ? X64_MOV_LOAD : X64_MOV_STORE, keep[i],
+           x64_gs(offsetof(IrState, jit.saved) + 8 * i));
+  for (unsigned i = 0; vectors && i < 4; i++)
+    x64_rm(&l->x, restore ? X64_MOVSD_LOAD : X64_MOVSD_STORE, i,
+           x64_gs(offsetof(IrState, jit.vectors) + 8 * i));
+}
+
 /* The operation by its function; all registers but d are as before. */
 static void cold_call(Lower *l, const LowCold *c) {
-  static const uint8_t keep[] = {RAX, RCX, RDX, RSI};
   const IrOp *op = low_op(l, (IrRef)c->k);
-  for (unsigned i = 0; i < sizeof keep; i++)
-    x64_rm(&l->x, X64_MOV_STORE, keep[i], x64_gs(offsetof(IrState, jit.saved) + 8 * i));
+  bool full = c->kind == COLD_CALL_FULL;
+  save_scratch(l, full, false);
   pass_register(l, c->a, 0);
   pass_register(l, c->b, 1);
   pass_register(l, c->c, 2);
+  if (full) low_say_where(l);
   x64_rm(&l->x, X64_MOV_LOAD, RDX, x64_gs(offsetof(IrState, jit.args[2])));
   x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)jit_fns[op->code]);
   x64_mov_imm(&l->x, RCX, op->imm);
-  x64_patch(x64_call(&l->x), jit_rw(l->j, l->j->call_keep));
-  for (unsigned i = 0; i < sizeof keep; i++)
-    x64_rm(&l->x, X64_MOV_LOAD, keep[i], x64_gs(offsetof(IrState, jit.saved) + 8 * i));
+  x64_patch(x64_call(&l->x), jit_rw(l->j, full ? l->j->call_full : l->j->call_keep));
+  if (full) x64_rm(&l->x, X64_MOV_STORE, RAX, x64_gs(offsetof(IrState, jit.result)));
+  save_scratch(l, full, true);
   if (c->d != X64_NONE)
     x64_rm(&l->x, c->d < 16 ? X64_MOV_LOAD : X64_MOVSD_LOAD, c->d & 15u,
            x64_gs(offsetof(IrState, jit.result)));

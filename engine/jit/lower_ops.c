@@ -520,6 +520,15 @@ static void pass(Lower *l, IrRef ref, int n) {
   store_value(l, ref, x64_gs(offsetof(IrState, jit.args) + 8u * (unsigned)n));
 }
 
+/* Whoever is called may ask where the guest is, or fault there. Uses rax. */
+void low_say_where(Lower *l) {
+  low_point(l);
+  x64_mov_imm(&l->x, RAX, l->r->insns[l->insn].pc);
+  x64_rm(&l->x, X64_MOV_STORE, RAX, x64_gs(offsetof(IrState, pc)));
+  x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)&l->r->blocks[l->block]);
+  x64_rm(&l->x, X64_MOV_STORE, RAX, x64_gs(offsetof(IrState, block)));
+}
+
 /* Calls fn; c is passed as a value if given, else as the number c_raw. The result becomes value k
  * if that has one. */
 void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c,
@@ -530,14 +539,7 @@ void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, I
   if (c) low_fetch(l, RDX, c);
   low_spill_all(l);
   if (!c) x64_mov_imm(&l->x, RDX, c_raw);
-  if (full) { /* whoever is called may ask where the guest is, or fault there */
-    low_point(l);
-    unsigned t = RAX;
-    x64_mov_imm(&l->x, t, l->r->insns[l->insn].pc);
-    x64_rm(&l->x, X64_MOV_STORE, t, x64_gs(offsetof(IrState, pc)));
-    x64_mov_imm(&l->x, t, (uint64_t)(uintptr_t)&l->r->blocks[l->block]);
-    x64_rm(&l->x, X64_MOV_STORE, t, x64_gs(offsetof(IrState, block)));
-  }
+  if (full) low_say_where(l);
   x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)fn);
   x64_mov_imm(&l->x, RCX, imm);
   x64_patch(x64_call(&l->x), jit_rw(l->j, full ? l->j->call_full : l->j->call_keep));

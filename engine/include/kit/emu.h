@@ -528,6 +528,8 @@ KIT_API KitStatus kit_trace(KitEmu *emu, const KitTraceSpec *spec, KitRing **out
 /* The records at hand: n rows of n_fields words each, oldest first; valid until the guest runs or
  * kit_ring_clear. */
 KIT_API const uint64_t *kit_ring_records(KitRing *r, size_t *n);
+/* The next record; *at is a position, 0 to begin with. NULL: no more. */
+KIT_API const uint64_t *kit_ring_next(const KitRing *ring, size_t *at);
 KIT_API void kit_ring_clear(KitRing *r);
 KIT_API uint64_t kit_ring_dropped(const KitRing *r);
 KIT_API void kit_ring_close(KitRing **r);
