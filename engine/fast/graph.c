@@ -88,6 +88,7 @@ static void fork_child(CoreProbe *p, CoreThread *t) {
       ir_callstack_free(g->stacks.at[i].cs);
   }
   g->stacks.n = kept;
+  core_flush(g->emu); /* call sites point into what was freed */
   kit_graph_zero(g);
 }
 
@@ -155,6 +156,7 @@ void kit_graph_zero(KitGraph *g) {
       ir_callstack_free(s.cs);
     }
   }
+  if (kept < g->stacks.n) core_flush(g->emu); /* call sites point into what was freed */
   g->stacks.n = kept;
 }
 

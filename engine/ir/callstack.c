@@ -190,7 +190,7 @@ static void leave_handlers(IrCallStack *cs, uint64_t sp, uint64_t clock) {
   }
 }
 
-void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee,
+void ir_callstack_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t callee,
                        uint64_t sp) {
   uint64_t clock = clock_of(s);
   if (cs->signals.n) leave_handlers(cs, sp, clock);
@@ -201,8 +201,10 @@ void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint
   if (top >= floor && top->sp == sp && !top->tail && top->ret_pc == site->ret_pc &&
       top->link->callee == callee)
     pop(cs, clock);
-  push(cs, child(cs, cs->top->node, site->pc, callee, IR_CALL_CALL), sp, site->ret_pc, false,
-       clock);
+  IrCallNode *parent = cs->top->node, *link = child(cs, parent, site->pc, callee, IR_CALL_CALL);
+  site->parent = parent;
+  site->link = link;
+  push(cs, link, sp, site->ret_pc, false, clock);
 }
 
 /* Pops the frame f, those above it, and those below whose return it shares. */
@@ -247,7 +249,7 @@ static IrCallFrame *in_chain(const IrCallStack *cs, const IrCallNode *link) {
   return NULL;
 }
 
-void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target,
+void ir_callstack_jump(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t target,
                        uint64_t sp) {
   IrCallNode *top = cs->top->node;
   if (!is_entry(cs, target)) {

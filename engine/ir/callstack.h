@@ -134,11 +134,9 @@ IrCallNode *ir_callstack_top(const IrCallStack *cs);
 void ir_callstack_room(IrCallStack *cs);
 
 /* The instrumentation operations. */
-void ir_callstack_call(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t callee,
-                       uint64_t sp);
+void ir_callstack_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t callee, uint64_t sp);
 void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp);
-void ir_callstack_jump(IrCallStack *cs, IrState *s, const IrCallSite *site, uint64_t target,
-                       uint64_t sp);
+void ir_callstack_jump(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t target, uint64_t sp);
 /* A signal handler is entered, its frame built. Its stack pointer will be in [low, high): from 0 or
  * the alternate stack's start, to the interrupted stack pointer or the alternate stack's end if it
  * was switched to. */

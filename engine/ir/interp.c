@@ -207,12 +207,12 @@ plain_edge_ind:
   ir_edge_ind(IMM_AS(IrEdgeSite), s, A);
   NEXT;
 plain_cs_call:
-  if (s->callstack) ir_callstack_call(s->callstack, s, IMM_AS(const IrCallSite), A, B);
+  if (s->callstack) ir_callstack_call(s->callstack, s, IMM_AS(IrCallSite), A, B);
   NEXT;
 plain_cs_ret:
   if (s->callstack) ir_callstack_ret(s->callstack, s, A, B);
   NEXT;
 plain_cs_jump:
-  if (s->callstack) ir_callstack_jump(s->callstack, s, IMM_AS(const IrCallSite), A, B);
+  if (s->callstack) ir_callstack_jump(s->callstack, s, IMM_AS(IrCallSite), A, B);
   NEXT;
 }

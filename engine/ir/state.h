@@ -27,8 +27,8 @@
 #define IR_N_TARGETS  4096    /* its entries */
 #define IR_NOT_ENTRY_AT                                                                            \
   0x25000 /* byte offset of a table of jump targets that are no function's entry */
-#define IR_NOT_ENTRIES  1024         /* its entries, one pc each */
-#define IR_COUNTERS_AT  0x27000      /* byte offset of the counter area */
+#define IR_NOT_ENTRIES  4096         /* its entries, one pc each */
+#define IR_COUNTERS_AT  0x2d000      /* byte offset of the counter area */
 #define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread: bounds the counters */
 
 typedef struct IrState IrState;
@@ -58,6 +58,7 @@ struct IrState {
     void *entering; /* JitRegion about to be entered */
     uint32_t guest_mxcsr, host_mxcsr, seen_mxcsr;
     uint64_t vectors[16];
+    uint8_t flags[64]; /* MXCSR's exception flags as fp_flags has them */
     uint64_t consts[16] __attribute__((aligned(16)));
   } jit;
 };
@@ -150,6 +151,10 @@ typedef struct IrCallSite {
   uint64_t pc;     /* of the call instruction */
   uint64_t ret_pc; /* where the callee returns to */
   void *owner;     /* the call graph */
+  /* The last call from here: in which node's context, and the node it entered (callstack.c). They
+   * are some thread's: a call stack that is freed takes the translations with it. */
+  const void *parent;
+  void *link;
 } IrCallSite;
 
 #endif

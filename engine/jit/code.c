@@ -80,12 +80,15 @@ static void make_leave(Jit *j, X64 *x) {
   x64_byte(x, 0xc3);
 }
 
+/* x86: IE DE ZE OE UE PE from bit 0; RISC-V: NX UF OF DZ NV from bit 0. */
+static uint8_t flags_of(unsigned f) {
+  return (uint8_t)((f >> 5 & 1) | (f >> 4 & 1) << 1 | (f >> 3 & 1) << 2 | (f >> 2 & 1) << 3 |
+                   (f & 1) << 4);
+}
+
 /* Moves MXCSR's exception flags into the state's. */
 static void merge_flags(IrState *s) {
-  uint32_t f =
-      s->jit.seen_mxcsr; /* x86: IE DE ZE OE UE PE from bit 0; RISC-V: NX UF OF DZ NV from bit 0 */
-  s->fp_flags |=
-      (f >> 5 & 1) | (f >> 4 & 1) << 1 | (f >> 3 & 1) << 2 | (f >> 2 & 1) << 3 | (f & 1) << 4;
+  s->fp_flags |= s->jit.flags[s->jit.seen_mxcsr & JIT_MXCSR_FLAGS];
 }
 
 static void set_mxcsr(IrState *s) {
@@ -238,12 +241,11 @@ static void make_cs_call(Jit *j, X64 *x) {
   slow_if(x, &slow, CC_AE);
   x64_rm(x, X64_MOV_STORE, RDX, NEW(sp));
   x64_rm(x, X64_MOV_LOAD, RDX, AT(RSI, IrCallFrame, node));
-  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, last));
+  x64_rm(x, X64_CMP, RDX, AT(RCX, IrCallSite, parent));
+  slow_if(x, &slow, CC_NE);
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RCX, IrCallSite, link));
   x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[0])));
   x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, callee));
-  slow_if(x, &slow, CC_NE);
-  x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, pc));
-  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, site));
   slow_if(x, &slow, CC_NE);
   x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, ret_pc));
   x64_rm(x, X64_MOV_STORE, RAX, NEW(ret_pc));
@@ -517,6 +519,7 @@ static void prepare(Jit *j, IrState *s) {
   if (s->jit.self == s) return; /* a copied state has its original's */
   s->jit.self = s;
   s->jit.host_mxcsr = HOST_MXCSR;
+  for (unsigned i = 0; i <= JIT_MXCSR_FLAGS; i++) s->jit.flags[i] = flags_of(i);
   static const uint64_t consts[] = {[JIT_C_SIGN64] = 1ull << 63,
                                     [JIT_C_SIGN32] = 1ull << 31,
                                     [JIT_C_BOX] = 0xffffffff00000000,

@@ -75,7 +75,8 @@ void jit_lower_free(struct Lower *l);
 
 /* Constants in the state, for vector operands: indices in IrState.jit.consts, each repeated in both
  * halves. */
-#define JIT_RETIRED R15 /* the register of the last integer pin */
+#define JIT_MXCSR_FLAGS 0x3f
+#define JIT_RETIRED     R15 /* the register of the last integer pin */
 
 enum { JIT_C_SIGN64, JIT_C_SIGN32 = 2, JIT_C_BOX = 4, JIT_C_NAN64 = 6, JIT_C_NAN32 = 8 };
 

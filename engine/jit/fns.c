@@ -39,7 +39,7 @@ FN(edge_ind) {
   return 0;
 }
 FN(cs_call) {
-  if (S->callstack) ir_callstack_call(S->callstack, S, AS(const IrCallSite), A, B);
+  if (S->callstack) ir_callstack_call(S->callstack, S, AS(IrCallSite), A, B);
   return 0;
 }
 FN(cs_ret) {
@@ -47,7 +47,7 @@ FN(cs_ret) {
   return 0;
 }
 FN(cs_jump) {
-  if (S->callstack) ir_callstack_jump(S->callstack, S, AS(const IrCallSite), A, B);
+  if (S->callstack) ir_callstack_jump(S->callstack, S, AS(IrCallSite), A, B);
   return 0;
 }
 

@@ -359,10 +359,6 @@ static void lower_negated(Lower *l, uint32_t k) {
 /* ---- registers of the guest
  * ------------------------------------------------------------------------ */
 
-static bool is_fp_state(uint64_t offset) {
-  return offset == offsetof(IrState, fp_flags) || offset == offsetof(IrState, fp_rm);
-}
-
 static void store_value(Lower *l, IrRef ref, X64Mem m) {
   int64_t imm = (int64_t)low_imm(l, ref);
   if (low_is_imm(l, ref) && x64_fits(imm)) {
@@ -374,11 +370,28 @@ static void store_value(Lower *l, IrRef ref, X64Mem m) {
   }
 }
 
-static uint64_t read_fp_flags(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_t c) {
-  (void)imm, (void)a, (void)b, (void)c;
-  return s->fp_flags; /* call_full has merged them */
+/* Flags that have accrued in MXCSR stay there as well: adding them again changes nothing. */
+static void lower_get_flags(Lower *l, uint32_t k) {
+  unsigned d = low_temp(l, false);
+  X64Mem seen = x64_gs(offsetof(IrState, jit.seen_mxcsr));
+  x64_rm(&l->x, X64_MXCSR, 3, seen);
+  x64_rm(&l->x, X64_MOV_LOAD | X64_32, d, seen);
+  x64_ri(&l->x, X64_ALU_I | X64_32, ALU_AND, d, JIT_MXCSR_FLAGS);
+  X64Mem flags = {.base = (uint8_t)d,
+                  .index = X64_NONE,
+                  .gs = true,
+                  .disp = (int32_t)offsetof(IrState, jit.flags)};
+  x64_rm(&l->x, X64_MOVZX8 & ~(unsigned)X64_BYTE, d, flags);
+  x64_rm(&l->x, X64_OR, d, x64_gs(offsetof(IrState, fp_flags)));
+  low_result(l, (IrRef)k, d);
 }
-static uint64_t write_fp_state(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_t c) {
+
+static void lower_put_flags(Lower *l, const IrOp *op) {
+  store_value(l, op->a, x64_gs(offsetof(IrState, fp_flags)));
+  x64_rm(&l->x, X64_MXCSR, 2, x64_gs(offsetof(IrState, jit.guest_mxcsr))); /* has none */
+}
+
+static uint64_t write_rounding(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_t c) {
   (void)b, (void)c;
   return *(uint64_t *)(void *)((char *)s + imm) = a;
 }
@@ -386,7 +399,7 @@ static uint64_t write_fp_state(IrState *s, uint64_t imm, uint64_t a, uint64_t b,
 static void lower_get(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   if (op->imm == offsetof(IrState, fp_flags)) {
-    low_call(l, k, read_fp_flags, 0, 0, 0, 0, 0, true);
+    lower_get_flags(l, k);
     return;
   }
   if (l->p->home[k] != IR_NO_HOME) return; /* readers go there */
@@ -403,9 +416,13 @@ static void lower_get(Lower *l, uint32_t k) {
 
 static void lower_put(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
-  if (is_fp_state(op->imm)) {
-    low_call(l, k, write_fp_state, op->imm, op->a, 0, 0, 0, true);
-    if (op->imm == offsetof(IrState, fp_rm)) l->inline_rounding = false;
+  if (op->imm == offsetof(IrState, fp_flags)) {
+    lower_put_flags(l, op);
+    return;
+  }
+  if (op->imm == offsetof(IrState, fp_rm)) {
+    low_call(l, k, write_rounding, op->imm, op->a, 0, 0, 0, true);
+    l->inline_rounding = false;
     return;
   }
   if (l->p->done[k]) return;

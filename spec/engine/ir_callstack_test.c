@@ -360,7 +360,7 @@ static void many_children(void) {
 
 /* Through the interpreter: cs_call, cs_ret, cs_jump, and no stack at all. */
 static void executed(void) {
-  static const IrCallSite site = {.pc = 0x1000, .ret_pc = 0x1004};
+  static IrCallSite site = {.pc = 0x1000, .ret_pc = 0x1004};
   IrBuilder *b = ir_builder_new();
   for (int with = 0; with < 2; with++) {
     start(0);

@@ -87,7 +87,7 @@ describe("riscv64", function()
   end)
 
   it("executes every instruction under kitlua, at length #verify", function()
-    assert(sweep(KITLUA, seed or 3, 100, 50) > 1000000)
+    assert(sweep(KITLUA, seed or 3, 200, 115) > 5000000)
     assert(sweep(support.kitlua .. " --one-insn --", seed or 4, 20, 20) > 90000)
   end)
 
