@@ -102,7 +102,7 @@ IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConf
   table_grow(cs);
   cs->root = new_node(cs, NULL, 0, entry, IR_CALL_ROOT);
   cs->root->calls = 1;
-  cs->root->depth = cs->root->function->depth = 1;
+  cs->root->active = cs->root->function->active = 1;
   cs->base = cs->top = xcalloc(FRAMES, sizeof *cs->base);
   cs->end = cs->base + FRAMES - 2;
   *cs->base = (IrCallFrame){
@@ -137,20 +137,35 @@ void ir_callstack_room(IrCallStack *cs) {
 
 static void push(IrCallStack *cs, IrCallNode *link, uint64_t sp, uint64_t ret_pc, bool tail,
                  uint64_t clock) {
-  *++cs->top = (IrCallFrame){
-      .link = link, .node = link->node, .sp = sp, .ret_pc = ret_pc, .start = clock, .tail = tail};
-  link->depth++;
-  link->function->depth++;
+  *++cs->top = (IrCallFrame){.link = link,
+                             .node = link->node,
+                             .sp = sp,
+                             .ret_pc = ret_pc,
+                             .start = clock,
+                             .tail = tail,
+                             .inner_link = link->active,
+                             .inner_function = link->function->active};
+  link->active = link->function->active = 1;
   link->calls++;
   ir_callstack_room(cs);
 }
 
+/* Activates or not what the frame is the outermost activation of. */
+static void activate(const IrCallFrame *f, bool on) {
+  if (!f->inner_link) f->link->active = on;
+  if (!f->inner_function) f->link->function->active = on;
+}
+
+static void charge(const IrCallFrame *f, uint64_t cost) {
+  f->link->total += cost;
+  if (!f->inner_link) f->link->inclusive += cost;
+  if (!f->inner_function) f->link->function->inclusive += cost;
+}
+
 static void pop(IrCallStack *cs, uint64_t clock) {
   const IrCallFrame *f = cs->top--;
-  uint64_t cost = clock - f->start;
-  f->link->total += cost;
-  if (!--f->link->depth) f->link->inclusive += cost;
-  if (!--f->link->function->depth) f->link->function->inclusive += cost;
+  charge(f, clock - f->start);
+  activate(f, false);
 }
 
 /* Frames from here on are above the innermost signal handler's own. */
@@ -163,12 +178,9 @@ static IrCallFrame *context_of(const IrCallStack *cs) {
   return cs->base + (cs->signals.n ? vec_last(&cs->signals).frame : 0);
 }
 
-/* Activations of the current context count again, or (by -1) do not count for now. */
-static void count_activations(IrCallStack *cs, int by) {
-  for (IrCallFrame *f = context_of(cs); f <= cs->top; f++) {
-    f->link->depth += (uint32_t)by;
-    f->link->function->depth += (uint32_t)by;
-  }
+/* The activations of the current context count again, or do not for now. */
+static void activate_context(IrCallStack *cs, bool on) {
+  for (IrCallFrame *f = context_of(cs); f <= cs->top; f++) activate(f, on);
 }
 
 /* The innermost handler is over: the interrupted frames (but the root, which has all) go on as if
@@ -178,7 +190,7 @@ static void end_signal(IrCallStack *cs, uint64_t clock) {
   IrCallSignal sig = vec_pop(&cs->signals);
   for (IrCallFrame *f = context_of(cs); f <= cs->top; f++)
     if (f != cs->base) f->start += clock - sig.clock;
-  count_activations(cs, 1);
+  activate_context(cs, true);
 }
 
 /* Ends handlers in which the stack pointer cannot be. */
@@ -275,7 +287,7 @@ void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, ui
   uint64_t clock = clock_of(s);
   IrCallSignal sig = {
       .frame = (size_t)(cs->top - cs->base) + 1, .low = low, .high = high, .clock = clock};
-  count_activations(cs, -1);
+  activate_context(cs, false);
   vec_push(&cs->signals, sig);
   push(cs, child(cs, cs->root, 0, handler, IR_CALL_SIGNAL), high, 0, false, clock);
 }
@@ -287,24 +299,16 @@ void ir_callstack_leave_signal(IrCallStack *cs, IrState *s) {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* What the frames on the stack have cost up to now goes to their nodes. Frames of interrupted
- * contexts stand still since the handler's entry; outermost activations are the first of their
- * context that the walk meets. */
+ * contexts stand still since the handler's entry. */
 static void settle(IrCallStack *cs, uint64_t now) {
   size_t handler = 0;
-  for (size_t i = 0; i < cs->nodes.n; i++)
-    cs->nodes.at[i]->seen = cs->nodes.at[i]->function->seen = 0;
   for (IrCallFrame *f = cs->base; f <= cs->top; f++) {
     while (handler < cs->signals.n && cs->signals.at[handler].frame <= (size_t)(f - cs->base))
       handler++;
-    bool root = f == cs->base;
-    uint64_t clock = !root && handler < cs->signals.n ? cs->signals.at[handler].clock : now;
-    uint64_t cost = clock - f->start;
-    uint32_t context = (uint32_t)handler + 1;
+    bool stands = f != cs->base && handler < cs->signals.n;
+    uint64_t clock = stands ? cs->signals.at[handler].clock : now;
+    charge(f, clock - f->start);
     f->start = clock;
-    f->link->total += cost;
-    if (f->link->seen != context) f->link->inclusive += cost;
-    if (f->link->function->seen != context) f->link->function->inclusive += cost;
-    f->link->seen = f->link->function->seen = context;
   }
 }
 

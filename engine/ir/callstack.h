@@ -59,17 +59,16 @@ typedef enum IrCallKind { IR_CALL_ROOT, IR_CALL_CALL, IR_CALL_TAIL, IR_CALL_SIGN
 typedef struct IrCallFunction {
   uint64_t pc;        /* entry */
   uint64_t inclusive; /* outermost activations, whatever their context */
-  uint32_t depth;     /* activations on the stack of the current signal context */
-  uint32_t seen;      /* scratch */
+  uint8_t active;     /* it is on the stack of the current signal context */
 } IrCallFunction;
 
 struct IrCallNode {
-  uint32_t id;          /* index in IrCallStack.nodes */
-  uint16_t level;       /* how often its function is on the path, itself included */
-  uint8_t kind;         /* IrCallKind: how it was entered first */
-  uint32_t depth, seen; /* as in IrCallFunction */
-  uint64_t callee;      /* entry address */
-  uint64_t site;        /* pc of the call or jump instruction in the parent; 0: root, signal */
+  uint32_t id;     /* index in IrCallStack.nodes */
+  uint16_t level;  /* how often its function is on the path, itself included */
+  uint8_t kind;    /* IrCallKind: how it was entered first */
+  uint8_t active;  /* as in IrCallFunction */
+  uint64_t callee; /* entry address */
+  uint64_t site;   /* pc of the call or jump instruction in the parent; 0: root, signal */
   IrCallNode *parent, *children, *next; /* next sibling */
   IrCallNode *fold;                     /* a folded link: the node that stands for it; else NULL */
   IrCallNode *node;                     /* fold, or itself: where execution goes on */
@@ -85,7 +84,8 @@ typedef struct IrCallFrame {
   uint64_t sp, ret_pc;
   uint64_t start; /* retired count at entry, or at the last ir_callstack_sync; without what signal
                      handlers retired since */
-  uint64_t tail;  /* non-zero: shares the return of the frame below */
+  uint8_t tail;   /* shares the return of the frame below */
+  uint8_t inner_link, inner_function; /* not the outermost activation: it was active already */
 } IrCallFrame;
 
 typedef struct IrCallSignal { /* a handler that has not returned */

@@ -200,8 +200,8 @@ static void jump_to(Jit *j, X64 *x, const uint8_t *rx) {
 }
 
 /* ---- calls and returns on the shadow call stack (ir/callstack.h): the common case, else the
- * function by call_keep. args[0] and args[1] are the operation's a and b; rcx its site; scratch
- * registers are lost. ---- */
+ * function by call_keep. rax and rdx are the operation's a and b, rcx its site; scratch registers
+ * are lost. ---- */
 
 #define AT(base, type, member) x64_at(base, (int32_t)offsetof(type, member))
 #define NEW(member)            x64_at(RSI, (int32_t)(sizeof(IrCallFrame) + offsetof(IrCallFrame, member)))
@@ -215,6 +215,8 @@ static void slow_if(X64 *x, Slow *s, X64Cond cc) { s->jump[s->n++] = x64_jcc(x, 
 
 static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *fn) {
   for (int i = 0; i < s->n; i++) x64_patch(s->jump[i], x->at);
+  x64_rm(x, X64_MOV_STORE, RAX, x64_gs(STATE(jit.args[0])));
+  x64_rm(x, X64_MOV_STORE, RDX, x64_gs(STATE(jit.args[1])));
   x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
   x64_mov_imm(x, RDX, 0);
   jump_to(j, x, j->call_keep);
@@ -231,22 +233,26 @@ static void get_callstack(X64 *x, Slow *slow) {
   slow_if(x, slow, CC_NE);
 }
 
+static void begin_activation(X64 *x, X64Mem active, X64Mem inner) {
+  x64_rm(x, X64_MOVZX8, RAX, active);
+  x64_rm(x, X64_MOV8_STORE, RAX, inner);
+  x64_mi8(x, X64_MOV8_I, 0, active, 1);
+}
+
 static void make_cs_call(Jit *j, X64 *x) {
-  Slow slow = {.n = 0};
+  Slow slow = {.n = 0}, other = {.n = 0};
   j->cs_call = rx_of(j, x);
   get_callstack(x, &slow);
   x64_rm(x, X64_MOV_LOAD, RSI, AT(RSI, IrCallStack, top));
-  x64_rm(x, X64_MOV_LOAD, RDX, x64_gs(STATE(jit.args[1])));
   x64_rm(x, X64_CMP, RDX, AT(RSI, IrCallFrame, sp));
   slow_if(x, &slow, CC_AE);
   x64_rm(x, X64_MOV_STORE, RDX, NEW(sp));
   x64_rm(x, X64_MOV_LOAD, RDX, AT(RSI, IrCallFrame, node));
   x64_rm(x, X64_CMP, RDX, AT(RCX, IrCallSite, parent));
-  slow_if(x, &slow, CC_NE);
+  slow_if(x, &other, CC_NE);
   x64_rm(x, X64_MOV_LOAD, RDX, AT(RCX, IrCallSite, link));
-  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[0])));
   x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, callee));
-  slow_if(x, &slow, CC_NE);
+  slow_if(x, &other, CC_NE);
   x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, ret_pc));
   x64_rm(x, X64_MOV_STORE, RAX, NEW(ret_pc));
   x64_rm(x, X64_MOV_STORE, RDX, NEW(link));
@@ -254,51 +260,56 @@ static void make_cs_call(Jit *j, X64 *x) {
   x64_rm(x, X64_MOV_STORE, RAX, NEW(node));
   get_retired(j, x, RAX);
   x64_rm(x, X64_MOV_STORE, RAX, NEW(start));
-  x64_mi(x, X64_MOV_I, 0, NEW(tail), 0);
+  x64_mi(x, X64_MOV_I, 0, NEW(tail), 0); /* and the flags behind it */
   x64_mi(x, X64_ALU_I, ALU_ADD, AT(RDX, IrCallNode, calls), 1);
-  x64_mi(x, X64_ALU_I | X64_32, ALU_ADD, AT(RDX, IrCallNode, depth), 1);
+  begin_activation(x, AT(RDX, IrCallNode, active), NEW(inner_link));
   x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, function));
-  x64_mi(x, X64_ALU_I | X64_32, ALU_ADD, AT(RDX, IrCallFunction, depth), 1);
+  begin_activation(x, AT(RDX, IrCallFunction, active), NEW(inner_function));
   x64_ri(x, X64_ALU_I, ALU_ADD, RSI, sizeof(IrCallFrame));
   x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(callstack)));
   x64_rm(x, X64_MOV_STORE, RSI, AT(RAX, IrCallStack, top));
   x64_rm(x, X64_CMP, RSI, AT(RAX, IrCallStack, end));
   uint8_t *full = x64_jcc(x, CC_AE);
   x64_byte(x, 0xc3);
+  for (int i = 0; i < other.n; i++) x64_patch(other.jump[i], x->at);
+  x64_rm(x, X64_MOV_LOAD, RDX, NEW(sp));
   end_slow(j, x, &slow, jit_fns[IR_cs_call]);
   end_slow(j, x, &(Slow){.jump = {full}, .n = 1}, jit_callstack_room);
 }
 
-/* The outermost activation has ended: its cost (rax) counts; `at` is the node or function. */
-static void end_activation(X64 *x, X64Mem depth, X64Mem inclusive) {
-  x64_mi(x, X64_ALU_I | X64_32, ALU_SUB, depth, 1);
-  uint8_t *inner = x64_jcc(x, CC_NE);
+/* If it was the outermost activation, its cost (rax) counts. (No counters of activations: adding to
+ * one at each call and taking off at each return would be a chain of dependent memory operations.)
+ */
+static void end_activation(X64 *x, X64Mem inner, X64Mem active, X64Mem inclusive) {
+  x64_mi8(x, X64_CMP8_I, 7, inner, 0);
+  uint8_t *skip = x64_jcc(x, CC_NE);
   x64_rm(x, X64_ADD_STORE, RAX, inclusive);
-  x64_patch(inner, x->at);
+  x64_mi8(x, X64_MOV8_I, 0, active, 0);
+  x64_patch(skip, x->at);
 }
 
 static void make_cs_ret(Jit *j, X64 *x) {
   Slow slow = {.n = 0};
   j->cs_ret = rx_of(j, x);
   get_callstack(x, &slow);
-  x64_rm(x, X64_MOV_LOAD, RDX, AT(RSI, IrCallStack, top));
-  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[0])));
-  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallFrame, ret_pc));
+  x64_rm(x, X64_MOV_LOAD, RCX, AT(RSI, IrCallStack, top));
+  x64_rm(x, X64_CMP, RAX, AT(RCX, IrCallFrame, ret_pc));
   slow_if(x, &slow, CC_NE);
-  x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.args[1])));
-  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallFrame, sp));
+  x64_rm(x, X64_CMP, RDX, AT(RCX, IrCallFrame, sp));
   slow_if(x, &slow, CC_NE);
-  x64_mi(x, X64_ALU_I, ALU_CMP, AT(RDX, IrCallFrame, tail), 0);
+  x64_mi8(x, X64_CMP8_I, 7, AT(RCX, IrCallFrame, tail), 0);
   slow_if(x, &slow, CC_NE);
-  x64_rm(x, X64_LEA, RAX, x64_at(RDX, -(int32_t)sizeof(IrCallFrame)));
-  x64_rm(x, X64_MOV_STORE, RAX, AT(RSI, IrCallStack, top));
+  x64_rm(x, X64_LEA, RDX, x64_at(RCX, -(int32_t)sizeof(IrCallFrame)));
+  x64_rm(x, X64_MOV_STORE, RDX, AT(RSI, IrCallStack, top));
   get_retired(j, x, RAX);
-  x64_rm(x, X64_SUB, RAX, AT(RDX, IrCallFrame, start));
-  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallFrame, link));
+  x64_rm(x, X64_SUB, RAX, AT(RCX, IrCallFrame, start));
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RCX, IrCallFrame, link));
   x64_rm(x, X64_ADD_STORE, RAX, AT(RDX, IrCallNode, total));
-  end_activation(x, AT(RDX, IrCallNode, depth), AT(RDX, IrCallNode, inclusive));
+  end_activation(x, AT(RCX, IrCallFrame, inner_link), AT(RDX, IrCallNode, active),
+                 AT(RDX, IrCallNode, inclusive));
   x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, function));
-  end_activation(x, AT(RDX, IrCallFunction, depth), AT(RDX, IrCallFunction, inclusive));
+  end_activation(x, AT(RCX, IrCallFrame, inner_function), AT(RDX, IrCallFunction, active),
+                 AT(RDX, IrCallFunction, inclusive));
   x64_byte(x, 0xc3);
   end_slow(j, x, &slow, jit_fns[IR_cs_ret]);
 }
@@ -329,18 +340,15 @@ static void make_stubs(Jit *j) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* One memory, mapped twice. */
+/* One memory, mapped twice: mremap of nothing makes a second mapping of shared pages. (No file: the
+ * guest may limit those.) */
 static bool map_code(size_t size, uint8_t **rw, uint8_t **rx) {
-  int fd = memfd_create("kitlua code", MFD_CLOEXEC);
-  if (fd < 0) return false;
-  const int flags = MAP_SHARED | MAP_NORESERVE;
-  bool sized = !ftruncate(fd, (off_t)size);
-  *rw = sized ? mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0) : MAP_FAILED;
-  *rx = sized ? mmap(NULL, size, PROT_READ | PROT_EXEC, flags, fd, 0) : MAP_FAILED;
+  *rw = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (*rw == MAP_FAILED) return false;
+  *rx = mremap(*rw, 0, size, MREMAP_MAYMOVE);
+  if (*rx != MAP_FAILED && !mprotect(*rx, size, PROT_READ | PROT_EXEC)) return true;
   int err = errno;
-  close(fd);
-  if (*rw != MAP_FAILED && *rx != MAP_FAILED) return true;
-  if (*rw != MAP_FAILED) munmap(*rw, size);
+  munmap(*rw, size);
   if (*rx != MAP_FAILED) munmap(*rx, size);
   errno = err;
   return false;
@@ -411,8 +419,8 @@ const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size, size_t *h
   return r->host ? r->host->start + JIT_ENTRY : NULL;
 }
 
-/* A shared mapping is shared with the child of a fork as well: it gets a copy, mapped here already,
- * since descriptors may be shared too. */
+/* A shared mapping is shared with the child of a fork as well: it gets a copy, made while nobody
+ * writes. */
 bool jit_before_fork(Jit *j) {
   if (!map_code(j->size, &j->fork_rw, &j->fork_rx)) return false;
   memcpy(j->fork_rw, j->rw, j->used);

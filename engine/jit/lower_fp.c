@@ -10,7 +10,7 @@
  * An F32 value in a vector register is its low half; the upper half means nothing. */
 #include "jit/lower.h"
 
-enum { RM_RTZ = 1, RM_RDN = 2, RM_RUP = 3, RM_DYNAMIC = 7, RM_FIRST_FOREIGN = 4 };
+enum { RM_RTZ = 1, RM_RDN = 2, RM_RUP = 3, RM_RMM = 4, RM_DYNAMIC = 7, RM_FIRST_FOREIGN = 4 };
 
 static unsigned rounding(const IrOp *op) { return op->imm & 7; }
 
@@ -207,6 +207,20 @@ static void lower_less(Lower *l, uint32_t k, X64Cond cc, bool wide) {
 /* ---- conversions
  * --------------------------------------------------------------------------------- */
 
+/* d += what is missing to the nearest integer, ties away from zero: twice the (exact) difference,
+ * truncated. Where there is one the conversion was inexact, so that the flag it raises is there
+ * already. */
+static void round_away(Lower *l, unsigned d, unsigned a, bool wide, unsigned size) {
+  unsigned x = low_temp(l, true) & 15, y = low_temp(l, true) & 15, t = low_temp(l, false);
+  x64_rr(&l->x, X64_XORPS, y, y);
+  x64_rr(&l->x, X64_CVT_FROM_INT | scalar(wide) | size, y, d);
+  low_move(l, 16 + x, 16 + a);
+  x64_rr(&l->x, X64_SUBF | scalar(wide), x, y);
+  x64_rr(&l->x, X64_ADDF | scalar(wide), x, x);
+  x64_rr(&l->x, X64_CVTT_TO_INT | scalar(wide) | size, t, x);
+  x64_rr(&l->x, X64_ADD | size, d, t);
+}
+
 /* To a signed integer. What does not fit gives the host's smallest integer: then the function
  * decides. */
 static void lower_to_int(Lower *l, uint32_t k, bool from_wide, bool narrow) {
@@ -214,7 +228,7 @@ static void lower_to_int(Lower *l, uint32_t k, bool from_wide, bool narrow) {
   const IrOp *op = low_op(l, (IrRef)k);
   unsigned rm = rounding(op), size = narrow ? X64_32 : 0, a = low_xmm(l, op->a), from = a,
            d = low_temp(l, false);
-  if (rm != RM_RTZ && rm != RM_DYNAMIC) {
+  if (rm != RM_RTZ && rm < RM_RMM) {
     from = low_temp(l, true) & 15;
     x64_rr_i8(&l->x, from_wide ? X64_ROUNDSD : X64_ROUNDSS, from, a, host_rounding[rm]);
   }
@@ -222,6 +236,7 @@ static void lower_to_int(Lower *l, uint32_t k, bool from_wide, bool narrow) {
          from);
   x64_ri(&l->x, X64_ALU_I | size, ALU_CMP, d, 1); /* overflows for the smallest only */
   uint8_t *out = x64_jcc(&l->x, CC_O);
+  if (rm == RM_RMM) round_away(l, d, a, from_wide, size);
   if (narrow) x64_rr(&l->x, X64_MOVSXD, d, d);
   LowCold cold = by_function(l, k, 16 + a, none(), none(), d);
   cold.jump = out;
@@ -231,13 +246,33 @@ static void lower_to_int(Lower *l, uint32_t k, bool from_wide, bool narrow) {
 
 typedef enum IntKind { INT_I32, INT_U32, INT_I64, INT_U64 } IntKind;
 
+/* The integers that are exact in any rounding mode are those up to 2^bits; others are computed
+ * aside if the mode is static. */
+static uint8_t *unless_exact(Lower *l, unsigned value, bool is_signed, unsigned bits) {
+  unsigned t = low_temp(l, false), limit = low_temp(l, false);
+  x64_mov_imm(&l->x, limit, 1ull << bits);
+  low_move(l, t, value);
+  if (is_signed) { /* value + 2^bits <= 2^(bits+1), unsigned */
+    x64_rr(&l->x, X64_ADD, t, limit);
+    x64_rr(&l->x, X64_ADD, limit, limit);
+  }
+  x64_rr(&l->x, X64_CMP, t, limit);
+  low_unlock(l, limit);
+  low_unlock(l, t);
+  return x64_jcc(&l->x, CC_A);
+}
+
 static void lower_from_int(Lower *l, uint32_t k, IntKind kind, bool wide) {
   const IrOp *op = low_op(l, (IrRef)k);
   unsigned a = low_gpr(l, op->a), from = a, d = low_temp(l, true) & 15;
+  bool exact = wide && (kind == INT_I32 || kind == INT_U32);
   uint8_t *big = NULL;
   if (kind == INT_I32 || kind == INT_U32) {
     from = low_temp(l, false);
     x64_rr(&l->x, kind == INT_I32 ? X64_MOVSXD : X64_MOV_LOAD | X64_32, from, a);
+  }
+  if (!exact && rounding(op) != RM_DYNAMIC) {
+    big = unless_exact(l, from, kind != INT_U64, wide ? 53 : 24);
   } else if (kind == INT_U64) {
     x64_rr(&l->x, X64_TEST, a, a);
     big = x64_jcc(&l->x, CC_S);
@@ -320,12 +355,6 @@ static bool lower_rounding(Lower *l, uint32_t k) {
   case IR_fsqrt32: lower_one(l, k, X64_SQRTF, false, false); break;
   case IR_fsqrt64: lower_one(l, k, X64_SQRTF, true, true); break;
   case IR_f32_f64: lower_one(l, k, X64_CVTF, true, false); break;
-  case IR_f32_i32: lower_from_int(l, k, INT_I32, false); break;
-  case IR_f32_u32: lower_from_int(l, k, INT_U32, false); break;
-  case IR_f32_i64: lower_from_int(l, k, INT_I64, false); break;
-  case IR_f32_u64: lower_from_int(l, k, INT_U64, false); break;
-  case IR_f64_i64: lower_from_int(l, k, INT_I64, true); break;
-  case IR_f64_u64: lower_from_int(l, k, INT_U64, true); break;
   case IR_fma32:
   case IR_fma64:
     if (!l->j->fma) return false;
@@ -360,6 +389,20 @@ static bool lower_conversion(Lower *l, uint32_t k) {
   }
 }
 
+static bool lower_from_integer(Lower *l, uint32_t k) {
+  const IrOp *op = low_op(l, (IrRef)k);
+  if (rounding(op) == RM_DYNAMIC && !l->inline_rounding) return false;
+  switch (op->code) {
+  case IR_f32_i32: lower_from_int(l, k, INT_I32, false); return true;
+  case IR_f32_u32: lower_from_int(l, k, INT_U32, false); return true;
+  case IR_f32_i64: lower_from_int(l, k, INT_I64, false); return true;
+  case IR_f32_u64: lower_from_int(l, k, INT_U64, false); return true;
+  case IR_f64_i64: lower_from_int(l, k, INT_I64, true); return true;
+  case IR_f64_u64: lower_from_int(l, k, INT_U64, true); return true;
+  default: return false;
+  }
+}
+
 bool low_fp(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   switch (op->code) {
@@ -384,5 +427,5 @@ bool low_fp(Lower *l, uint32_t k) {
   default: break;
   }
   if (!(ir_op_info[op->code].flags & IR_FPENV)) return false;
-  return lower_conversion(l, k) || lower_rounding(l, k);
+  return lower_conversion(l, k) || lower_from_integer(l, k) || lower_rounding(l, k);
 }

@@ -563,10 +563,10 @@ void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, I
   if (ir_op_info[op->code].result != IR_NONE && l->p->uses[k]) low_result(l, (IrRef)k, RAX);
 }
 
-/* Calls a stub with arguments a, b and rcx = imm. */
+/* Calls a stub with rax = a, rdx = b, rcx = imm. */
 void low_call_stub(Lower *l, uint64_t imm, IrRef a, IrRef b, const uint8_t *stub) {
-  pass(l, a, 0);
-  pass(l, b, 1);
+  low_fetch(l, RAX, a);
+  low_fetch(l, RDX, b);
   low_spill_all(l);
   x64_mov_imm(&l->x, RCX, imm);
   x64_patch(x64_call(&l->x), jit_rw(l->j, stub));

@@ -98,6 +98,11 @@ void x64_rr_i8(X64 *x, unsigned insn, unsigned reg, unsigned rm, unsigned imm) {
   x64_byte(x, imm);
 }
 
+void x64_mi8(X64 *x, unsigned insn, unsigned group, X64Mem m, unsigned imm) {
+  x64_rm(x, insn, group, m);
+  x64_byte(x, imm);
+}
+
 static void vex(X64 *x, unsigned insn, unsigned r, unsigned vvvv, unsigned i, unsigned b) {
   unsigned map = (insn & X64_MAP) >> 8, pp = (insn & X64_PREFIX) >> 12;
   x64_byte(x, 0xc4);

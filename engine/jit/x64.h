@@ -118,6 +118,7 @@ enum {
   X64_TEST_I = 0xf7, /* /0 */
   X64_TEST8_I = 0xf6 | X64_32 | X64_BYTE,
   X64_CMP8_I = 0x80 | X64_32 | X64_BYTE, /* /7 */
+  X64_MOV8_I = 0xc6 | X64_32 | X64_BYTE, /* /0 */
   X64_GROUP5 = 0xff,                     /* /1 dec /4 jmp */
   /* vector registers, scalar use */
   X64_MOVSD_LOAD = 0x10 | X64_SSE | X64_F2,
