@@ -29,6 +29,7 @@ typedef struct Bind {
   lua_State *home; /* the main state, for callbacks outside of run */
   int failed;      /* registry reference of a callback's error, LUA_NOREF: none */
   bool running;
+  bool stats;                  /* printed when it closes */
   struct BindPending *pending; /* hooks on symbols that are not loaded yet */
   KitHook *image_hook;
   int kind_names[8]; /* registry references of branch kinds' names; 0: not made yet */
@@ -39,6 +40,8 @@ typedef struct Bind {
 bool bind_call(Bind *b, int n, int results);
 /* The same with bind_traceback on the stack already, at index `traceback` under the function. */
 bool bind_call_under(Bind *b, int traceback, int n, int results);
+/* Message handler: adds a traceback to a string that has none yet. An object that can say what it
+ * is stays as it is: it is meant for the user as it stands. */
 int bind_traceback(lua_State *L);
 /* What a callback's result (popped) means: nothing, "stop", "deny", "replace"; anything else is an
  * error of the script. */

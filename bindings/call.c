@@ -1,13 +1,15 @@
 /* The one door from the engine into Lua, and how failures look in Lua. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "bind.h"
 
 int bind_traceback(lua_State *L) {
   const char *msg = lua_tostring(L, 1);
-  if (!msg && luaL_callmeta(L, 1, "__tostring")) return 1;
+  if (!msg && luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL) return lua_settop(L, 1), 1;
+  if (msg && strstr(msg, "\nstack traceback:")) return 1; /* a hook's error: it has one */
   luaL_traceback(L, L, msg ? msg : "(error object is not a string)", 1);
   return 1;
 }
@@ -26,8 +28,8 @@ bool bind_call_under(Bind *b, int traceback, int n, int results) {
   lua_State *L = b->L;
   if (lua_pcall(L, n, results, traceback) == LUA_OK) return true;
   if (kit_is_child(b->emu)) { /* nobody is left to raise it to */
-    fprintf(stderr, "kitlua: %s\n", lua_tostring(L, -1));
-    lua_pop(L, 1);
+    fprintf(stderr, "kitlua: %s\n", luaL_tolstring(L, -1, NULL));
+    lua_pop(L, 2);
     return false;
   }
   if (b->failed == LUA_NOREF)

@@ -98,15 +98,27 @@ static const char *text(lua_State *L, int idx, const char *key) {
   return luaL_optstring(L, -1, NULL); /* stays on the stack, hence valid */
 }
 
+/* Puts the options in effect at index 2: the caller's, and for those not given kit.options. */
+static void effective_options(lua_State *L) {
+  lua_settop(L, 2);
+  lua_getfield(L, lua_upvalueindex(1), "options");
+  lua_insert(L, 2);
+  lua_newtable(L);
+  for (int source = 2; source <= 3; source++)
+    for (lua_pushnil(L); lua_istable(L, source) && lua_next(L, source); lua_pop(L, 1)) {
+      lua_pushvalue(L, -2);
+      lua_pushvalue(L, -2);
+      lua_rawset(L, 4);
+    }
+  lua_replace(L, 2);
+  lua_settop(L, 2);
+}
+
 /* kit.open(command [, options]) -> emu, or nil, message, code. command: array of strings, the
  * program first. Options not given are taken from kit.options, which the kitlua command sets. */
 int bind_open(lua_State *L) { /* upvalue 1: the module */
   luaL_checktype(L, 1, LUA_TTABLE);
-  lua_settop(L, 2);
-  if (lua_isnil(L, 2)) {
-    lua_getfield(L, lua_upvalueindex(1), "options");
-    lua_replace(L, 2);
-  }
+  effective_options(L);
   KitOptions opt = {.argv = string_vector(L, 1, "the command")};
   opt.sysroot = text(L, 2, "sysroot");
   opt.argv0 = text(L, 2, "argv0");
@@ -131,7 +143,7 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
     if (lua_getfield(L, 2, "env") == LUA_TTABLE) opt.envp = string_vector(L, -1, "env");
   }
   Bind *b = lua_newuserdatauv(L, sizeof *b, 1);
-  *b = (Bind){.failed = LUA_NOREF, .L = L};
+  *b = (Bind){.failed = LUA_NOREF, .L = L, .stats = flag(L, 2, "stats")};
   lua_newtable(L);
   lua_setiuservalue(L, -2, 1);
   luaL_setmetatable(L, BIND_EMU);
@@ -142,6 +154,8 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   if (kit_open(&opt, &b->emu, &err)) {
     lua_pushinteger(L, err.code); /* the command's exit status */
     lua_setfield(L, LUA_REGISTRYINDEX, "kit.open_failed");
+    lua_pushstring(L, err.message);
+    lua_setfield(L, LUA_REGISTRYINDEX, "kit.open_message");
     return bind_fail_with(L, &err);
   }
   /* Weak registry entry: finds the emu again from its Bind. */
@@ -152,12 +166,33 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   return 1;
 }
 
+typedef struct StatRow {
+  const char *name;
+  uint64_t value;
+} StatRow;
+
+enum { STAT_ROWS = 7 };
+
+static void read_stats(const KitEmu *emu, StatRow rows[STAT_ROWS]) {
+  KitStats s;
+  kit_stats(emu, &s);
+  const StatRow now[STAT_ROWS] = {
+      {"regions", s.regions}, {"region_insns", s.region_insns},   {"syscalls", s.syscalls},
+      {"signals", s.signals}, {"invalidations", s.invalidations}, {"flushes", s.flushes},
+      {"lookups", s.lookups}};
+  memcpy(rows, now, sizeof now);
+}
+
 static int emu_close(lua_State *L) {
   Bind *b = bind_emu_any(L, 1);
   if (!b->emu) return 0;
   if (b->running) return luaL_error(L, "the emu cannot be closed from a hook");
   KitEmu *emu = b->emu;
+  StatRow rows[STAT_ROWS];
+  read_stats(emu, rows);
   kit_close(emu); /* exit hooks may still run */
+  for (int i = 0; b->stats && i < STAT_ROWS; i++)
+    fprintf(stderr, "%-14s %12llu\n", rows[i].name, (unsigned long long)rows[i].value);
   b->emu = NULL;
   free(b->pending);
   b->pending = NULL;
@@ -275,18 +310,11 @@ static int emu_count_insns(lua_State *L) {
 }
 
 static int emu_stats(lua_State *L) {
-  KitStats s;
-  kit_stats(bind_emu(L, 1)->emu, &s);
-  const struct {
-    const char *name;
-    uint64_t v;
-  } rows[] = {{"regions", s.regions},  {"region_insns", s.region_insns},
-              {"flushes", s.flushes},  {"invalidations", s.invalidations},
-              {"lookups", s.lookups},  {"signals", s.signals},
-              {"syscalls", s.syscalls}};
-  lua_newtable(L);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    lua_pushinteger(L, (lua_Integer)rows[i].v);
+  StatRow rows[STAT_ROWS];
+  read_stats(bind_emu(L, 1)->emu, rows);
+  lua_createtable(L, 0, STAT_ROWS);
+  for (int i = 0; i < STAT_ROWS; i++) {
+    lua_pushinteger(L, (lua_Integer)rows[i].value);
     lua_setfield(L, -2, rows[i].name);
   }
   return 1;

@@ -41,7 +41,7 @@ static const char usage[] =
     "  --trace-children   run exec'ed programs under the same script\n"
     "  --interp           interpreter only\n"
     "  --one-insn         translate one instruction at a time\n"
-    "  --stats            print engine statistics at the end\n"
+    "  --stats            print engine statistics to stderr at the end\n"
     "  --help, --version\n"
     "\n"
     "Exit status: the program's own; 128+N if signal N killed it; 125 failure of kitlua or the\n"
@@ -244,6 +244,7 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   set_flag(L, "trace_children", c->trace_children);
   set_flag(L, "no_bmi", c->no_bmi);
   set_flag(L, "no_fma", c->no_fma);
+  set_flag(L, "stats", c->stats);
   if (c->dump) lua_pushstring(L, c->dump), lua_setfield(L, -2, "dump");
   set_number(L, "max_regions", c->max_regions, "--max-regions");
   set_number(L, "code_size", c->code_size, "--code-size");
@@ -276,6 +277,14 @@ static const char chunk_run[] = "local kit, chunk = require 'kit', ...\n"
                                 "chunk()\n"
                                 "emu_:run()\n";
 
+static bool is_elf(const char *path) {
+  char magic[4];
+  FILE *f = fopen(path, "rb");
+  bool elf = f && fread(magic, sizeof magic, 1, f) && !memcmp(magic, "\177ELF", sizeof magic);
+  if (f) fclose(f);
+  return elf;
+}
+
 static int load_main(lua_State *L, const Command *c) {
   char path[PATH_MAX];
   if (c->interactive) return luaL_loadstring(L, "require 'kit.console'.main()");
@@ -287,6 +296,10 @@ static int load_main(lua_State *L, const Command *c) {
   if (!find_script(c->script, path, sizeof path)) {
     lua_pushfstring(L, "no script '%s' (a path, in KITLUA_PATH, or one of kitlua --list)",
                     c->script);
+    return LUA_ERRFILE;
+  }
+  if (is_elf(path)) {
+    lua_pushfstring(L, "%s is a program, not a script: write it after --", path);
     return LUA_ERRFILE;
   }
   return luaL_loadfile(L, path);
@@ -334,21 +347,32 @@ static int registry_int(lua_State *L, const char *key, int otherwise) {
   return v;
 }
 
-/* A script that failed: its message, with a traceback unless it is just that the program could not
- * be opened. */
+/* The exit status for a program that kit.open could not open. */
+static int open_status(int code) {
+  switch (code) {
+  case KIT_E_NOT_FOUND: return 127;
+  case KIT_E_BUSY:
+  case KIT_E_MEMORY:
+  case KIT_E_ARGUMENT:
+  case KIT_E_IO:
+  case KIT_E_UNSUPPORTED: return STATUS_FAILURE;
+  default: return 126;
+  }
+}
+
+/* A script that failed: its message, with position and traceback unless it is just that the program
+ * could not be opened, or the script not loaded. */
 static int report(lua_State *L) {
-  int open_failed = registry_int(L, "kit.open_failed", KIT_OK);
-  const char *msg = lua_tostring(L, -1);
-  if (!msg) msg = "(error object is not a string)";
-  bool plain = open_failed || lua_getfield(L, LUA_REGISTRYINDEX, "kit.load_failed") != LUA_TNIL;
+  const char *msg = luaL_tolstring(L, -1, NULL);
+  lua_getfield(L, LUA_REGISTRYINDEX, "kit.open_message");
+  const char *open_message = lua_tostring(L, -1);
+  if (open_message && strstr(msg, open_message)) {
+    fprintf(stderr, "kitlua: %s\n", open_message);
+    return open_status(registry_int(L, "kit.open_failed", KIT_OK));
+  }
+  bool plain = lua_getfield(L, LUA_REGISTRYINDEX, "kit.load_failed") != LUA_TNIL;
   const char *end = plain ? strstr(msg, "\nstack traceback:") : NULL;
   fprintf(stderr, "kitlua: %.*s\n", end ? (int)(end - msg) : (int)strlen(msg), msg);
-  if (open_failed)
-    return open_failed == KIT_E_NOT_FOUND ? 127
-           : open_failed == KIT_E_BUSY || open_failed == KIT_E_MEMORY ||
-                   open_failed == KIT_E_ARGUMENT || open_failed == KIT_E_UNSUPPORTED
-               ? STATUS_FAILURE
-               : 126;
   return STATUS_FAILURE;
 }
 
@@ -396,6 +420,8 @@ int main(int argc, char **argv) {
   need_finite_stack(argv);
   Command c = parse(argc, argv);
   if (c.list) return list_scripts();
+  if (c.interactive && c.script_args < argc && c.program != c.script_args + 1)
+    return fail("unexpected '%s': the program goes after --", argv[c.script_args]);
   if (!c.script && !c.chunk && !c.interactive && c.program >= argc) {
     fputs(usage, stderr);
     return STATUS_FAILURE;

@@ -1,7 +1,7 @@
 -- The functions in which a program spends its instructions, without any profile file.
 --   kitlua examples/hot_functions.lua 10 -- ./prog
 local kit = require "kit"
-local top = math.tointeger(tonumber((...) or 10))
+local top = assert(math.tointeger(tonumber((...) or 10)), "how many functions? give a number")
 
 local emu <close> = assert(kit.open(kit.command))
 local insns = emu:count("insn", {by = "function"})

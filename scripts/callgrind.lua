@@ -17,6 +17,7 @@ local opt = options.parse({...}, {
 })
 
 local emu <close> = assert(kit.open(kit.command))
+options.check_writable(options.output_path(opt.out, emu.pid))
 local jumps = options.yes(opt["collect-jumps"])
 local profile = profiles.new(emu, {jumps = jumps})
 

@@ -13,7 +13,7 @@
 --   })
 --   opt.out, opt["dump-instr"], opt.f, opt.n, opt.P; the rest in opt[1], opt[2] ...
 --
--- Names of one letter are `-x VALUE` or `-xVALUE`, longer ones `--name=VALUE` or `--name VALUE`. `--help` prints and ends the
+-- A metavariable with bars, as in "yes|no", lists the values that are taken. Names of one letter are `-x VALUE` or `-xVALUE`, longer ones `--name=VALUE` or `--name VALUE`. `--help` prints and ends the
 -- script. Anything wrong raises one message without a position, which the command prints as it is.
 local M = {}
 
@@ -66,6 +66,9 @@ local function store(spec, opt, o, value)
     local n = math.tointeger(tonumber(value))
     if not n then fail(spec, ("%s needs a number, not '%s'"):format(dashed(o), value)) end
     value = n
+  end
+  if o[2] and o[2]:find("|", 1, true) and not ("|" .. o[2] .. "|"):find("|" .. value .. "|", 1, true) then
+    fail(spec, ("%s is one of %s, not '%s'"):format(dashed(o), o[2], value))
   end
   if o.many then
     opt[o[1]] = opt[o[1]] or {}
@@ -132,6 +135,16 @@ end
 -- An output file by its option: %p is the pid, %% a percent sign. Errors name the file.
 function M.output_path(pattern, pid)
   return (pattern:gsub("%%([p%%])", {p = tostring(pid), ["%"] = "%"}))
+end
+
+-- Ends the script now, rather than after the program's run, if there will be no writing to that file.
+function M.check_writable(path)
+  local file, message, code = io.open(path, "r+")
+  local is_new = code == 2 -- ENOENT
+  if is_new then file, message = io.open(path, "w") end
+  if not file then M.fail("cannot write %s", message) end
+  file:close()
+  if is_new then os.remove(path) end
 end
 
 return M
