@@ -104,12 +104,14 @@ static void effective_options(lua_State *L) {
   lua_getfield(L, lua_upvalueindex(1), "options");
   lua_insert(L, 2);
   lua_newtable(L);
-  for (int source = 2; source <= 3; source++)
-    for (lua_pushnil(L); lua_istable(L, source) && lua_next(L, source); lua_pop(L, 1)) {
+  for (int source = 2; source <= 3; source++) {
+    if (!lua_istable(L, source)) continue;
+    for (lua_pushnil(L); lua_next(L, source); lua_pop(L, 1)) {
       lua_pushvalue(L, -2);
       lua_pushvalue(L, -2);
       lua_rawset(L, 4);
     }
+  }
   lua_replace(L, 2);
   lua_settop(L, 2);
 }

@@ -420,7 +420,7 @@ int main(int argc, char **argv) {
   need_finite_stack(argv);
   Command c = parse(argc, argv);
   if (c.list) return list_scripts();
-  if (c.interactive && c.script_args < argc && c.program != c.script_args + 1)
+  if (c.interactive && c.script_args < argc && strcmp(argv[c.script_args], "--"))
     return fail("unexpected '%s': the program goes after --", argv[c.script_args]);
   if (!c.script && !c.chunk && !c.interactive && c.program >= argc) {
     fputs(usage, stderr);

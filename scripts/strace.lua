@@ -74,10 +74,35 @@ local decode = decoder.new(emu, {strings = opt.s, verbose = opt.v})
 
 -- ---- which calls and signals ---------------------------------------------------------------------------------
 
-local function member(list)
+-- All names that a call may be chosen by, so that a misspelt one is not taken for one that is never called.
+local function known_calls()
+  local known = {}
+  for nr = 0, 1023 do
+    local info = emu:syscall_info(nr)
+    if info then
+      known[info.name] = true
+      for class in info.classes:gmatch("%S+") do known[class] = true end
+    end
+  end
+  return known
+end
+
+local function known_signals()
+  local known = {}
+  for signo = 1, 64 do known[kit.signal_name(signo):gsub("^SIG", "")] = true end
+  return known
+end
+
+-- A function that tells whether the list names a call (or signal). `?name` may be unknown.
+local function member(list, known, what)
   local negated = list:sub(1, 1) == "!"
   local names, classes, patterns = {}, {}, {}
   for word in list:gsub("^!", ""):gmatch("[^,]+") do
+    local optional = word:sub(1, 1) == "?"
+    if optional then word = word:sub(2) end
+    if known and not optional and not known[word] and word ~= "all" and word ~= "none" and word:sub(1, 1) ~= "/" then
+      options.fail("strace: there is no %s '%s'", what, word)
+    end
     if word:sub(1, 1) == "%" then classes[word] = true
     elseif word:sub(1, 1) == "/" then patterns[#patterns + 1] = word:sub(2)
     elseif word == "all" then patterns[#patterns + 1] = "."
@@ -95,9 +120,10 @@ local want_call, want_signal, want_status = member("all"), member("all"), opt.z 
 for _, e in ipairs(opt.e or {}) do
   local key, list = e:match("^(%a+)=(.*)$")
   if not key then key, list = "trace", e end
-  if key == "trace" or key == "t" then want_call = member(list)
-  elseif key == "signal" or key == "s" then want_signal = member((list:gsub("%f[%a]SIG", "")))
-  elseif key == "status" then want_status = list
+  if key == "trace" or key == "t" then want_call = member(list, known_calls(), "system call or class")
+  elseif key == "signal" or key == "s" then want_signal = member(list:gsub("%f[%a]SIG", ""), known_signals(), "signal")
+  elseif key == "status" and (list == "successful" or list == "failed") then want_status = list
+  elseif key == "status" then options.fail("strace: -e status= is one of successful, failed, not '%s'", list)
   else options.fail("strace: -e %s= is not supported (trace, signal, status)", key) end
 end
 

@@ -13,8 +13,9 @@
 --   })
 --   opt.out, opt["dump-instr"], opt.f, opt.n, opt.P; the rest in opt[1], opt[2] ...
 --
--- A metavariable with bars, as in "yes|no", lists the values that are taken. Names of one letter are `-x VALUE` or `-xVALUE`, longer ones `--name=VALUE` or `--name VALUE`. `--help` prints and ends the
--- script. Anything wrong raises one message without a position, which the command prints as it is.
+-- Names of one letter are `-x VALUE` or `-xVALUE`, longer ones `--name=VALUE` or `--name VALUE`. Where the second field has bars, as
+-- in "yes|no", it lists the values that are taken. `--help` prints and ends the script. Anything wrong raises one message without a
+-- position, which the command prints as it is.
 local M = {}
 
 -- Errors for the user: what is wrong is said by the message alone, so they carry no position and get no traceback.

@@ -105,11 +105,20 @@ describe("command lines", function()
   it("a missing script", function() refused(run{"no-such-script", "--", good}, 125, "no-such-script") end)
   it("a script's unknown option", function() refused(run{"callgrind", "--frobnicate", "--", good}, 125, "--frobnicate") end)
   it("a script's bad number", function() refused(run{"callgrind", "--top=many", "--", good}, 125, "many") end)
-  it("an unwritable result", function()
-    local r = run{"callgrind", "--out=/no/such/folder/x", "--", good}
-    assert.are.equal(125, r.status)
-    assert.is_truthy(r.err:find("/no/such/folder/x", 1, true), r.err)
+  it("a script's value that is none of those there are", function()
+    refused(run{"callgrind", "--sort=upwards", "--", good}, 125, "inclusive|self")
   end)
+  it("a system call, class, signal or status that does not exist", function()
+    for _, e in ipairs{"no_such", "trace=read,no_such", "trace=%none", "signal=SIGNONE", "status=none"} do
+      refused(run{"strace", "-e", e, "--", good}, 125, e:match("[^,=]*$"):gsub("^SIG", ""))
+    end
+  end)
+  it("a program where a script belongs", function() refused(run{good}, 125, "write it after --") end)
+  it("a program without -- after -i", function() refused(run{"-i", good}, 125, "after --") end)
+  it("an unwritable result, before the program runs", function()
+    refused(run{"callgrind", "--out=/no/such/folder/x", "--", good}, 125, "/no/such/folder/x")
+  end)
+  it("an unwritable dump", function() refused(run{"--dump", "/no/such/folder/x", "--", good}, 125, "/no/such/folder/x") end)
   it("a full disk", function()
     local r = run{"callgrind", "--out=/dev/full", "--", good}
     assert.are.equal(125, r.status)
@@ -117,11 +126,32 @@ describe("command lines", function()
   end)
 end)
 
+-- A script that opens the program itself keeps the options that the command was given.
+describe("--stats", function()
+  local open = "local kit = require 'kit'\nlocal emu <close> = assert(kit.open({" .. ("%q"):format(good) .. "}, {env = {}}))\nemu:run()\n"
+  local ways = {["a script"] = {"callgrind", "--out=/dev/null", "--top=0", "--", good}, ["-e"] = {"-e", "", "--", good},
+    ["no script"] = {"--", good}, ["a script with options of its own"] = {"OPEN"}}
+  for way, words in pairs(ways) do
+    it("with " .. way, function()
+      support.with_tempdir(function(dir)
+        support.write(dir .. "/open.lua", open)
+        local r = run{"--stats", table.unpack(words[1] == "OPEN" and {dir .. "/open.lua"} or words)}
+        assert.are.equal("hello, world\n", r.out, support.describe(r))
+        assert.is_truthy(r.err:match("^regions +%d+\nregion_insns +%d+\nsyscalls +2\n"), r.err)
+      end)
+    end)
+  end
+end)
+
 describe("scripts with errors", function()
   it("a syntax error", function()
     local r = run{"-e", "x =", "--", good}
     assert.are.equal(125, r.status)
     assert.is_truthy(r.err:find("-e:1:", 1, true), r.err)
+  end)
+  it("an error in a hook has one traceback", function()
+    local r = run{"-e", "emu:on('exit', function() error('oops') end)", "--", good}
+    assert.are.equal(1, select(2, r.err:gsub("stack traceback:", "")), r.err)
   end)
   it("an error before the run", function()
     local r = run{"-e", "error('oops')", "--", good}
