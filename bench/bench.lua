@@ -167,6 +167,7 @@ local function main(args)
   for _, row in ipairs(tables.rows) do known[row[1]] = true end
   check_names(wanted, known, "column")
   check_names(set_of(opt.arch), run.arch, "architecture")
+  if opt.out then options.check_writable(opt.out) end
   local full = not (opt.programs or opt.columns or opt.quick or opt.arch or opt.micro ~= "yes")
   run.timeout = opt.timeout
   run.make {run.dir .. "/cputime"}

@@ -198,6 +198,9 @@ static int emu_close(lua_State *L) {
   b->emu = NULL;
   free(b->pending);
   b->pending = NULL;
+  for (size_t i = 0; i < sizeof b->kind_names / sizeof *b->kind_names; i++)
+    if (b->kind_names[i]) luaL_unref(L, LUA_REGISTRYINDEX, b->kind_names[i]);
+  memset(b->kind_names, 0, sizeof b->kind_names);
   lua_newtable(L); /* lets go of the handles */
   lua_setiuservalue(L, 1, 1);
   return 0;

@@ -346,7 +346,7 @@ function infos.maps(s)
   for _, m in ipairs(s.emu.mem:maps()) do out[#out + 1] = ("%x-%x %s %08x %s"):format(m.start, m.stop, m.prot, m.offset, m.name) end
   return table.concat(out, "\n")
 end
-infos.b, infos.break_ = infos.breakpoints, infos.breakpoints
+infos.b, infos["break"] = infos.breakpoints, infos.breakpoints
 
 define("info i", "program", "info WHAT", "locals, breakpoints, threads, maps", function(s, args)
   local info = infos[args] or error("info locals, breakpoints, threads or maps", 0)
@@ -388,6 +388,9 @@ function Session:execute(text)
   else return end
   result = result and tostring(result) or nil
   if not ok and result then result = result:gsub("^[^\n:]*console%.lua:%d+: ", ""):gsub("^console:1: ", "") end
+  if not ok and not command and result:find("^syntax error") then
+    result = ("no command '%s' (`help` lists them), and no Lua: %s"):format(word or text, result)
+  end
   return result, ok
 end
 
