@@ -87,6 +87,8 @@ void bind_push_image(lua_State *L, const KitImage *image);
  * needs it), or NULL. */
 const char *bind_filter(lua_State *L, int idx, Bind *b, KitEventKind event, KitFilter *f);
 
+extern const char *const bind_branch_names[]; /* event.c; by KitBranchKind */
+
 /* event.c: a Lua object over a live event; bind_event_expire makes it useless. */
 struct BindEvent {
   KitEvent *ev; /* NULL: expired */

@@ -20,8 +20,7 @@ struct BindEvent *bind_push_event(lua_State *L, Bind *b, KitEvent *ev) {
   return e;
 }
 
-static const char *const branch_names[] = {"none", "jump",    "cond", "call",
-                                           "ret",  "syscall", "trap"};
+const char *const bind_branch_names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
 
 static int push_int(lua_State *L, int64_t v) {
   lua_pushinteger(L, (lua_Integer)v);
@@ -119,7 +118,7 @@ static int push_field(lua_State *L, const KitEvent *ev, const char *k) {
   case KIT_EV_COND:
     if (IS("from")) return push_int(L, (int64_t)ev->branch.from);
     if (IS("to")) return push_int(L, (int64_t)ev->branch.to);
-    if (IS("branch")) return push_text(L, branch_names[ev->branch.kind]);
+    if (IS("branch")) return push_text(L, bind_branch_names[ev->branch.kind]);
     if (IS("taken")) return push_bool(L, ev->branch.taken);
     break;
   case KIT_EV_LOAD:

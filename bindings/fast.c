@@ -110,7 +110,6 @@ static int counter_zero(lua_State *L) {
 
 /* rows() -> array of {pc =, to =, count =, kind =, tid =} in ascending order of pc. */
 static void push_row(void *ctx, const KitCountRow *r) {
-  static const char *const kinds[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
   lua_State *L = ((void **)ctx)[0];
   Handle *h = ((void **)ctx)[1];
   lua_createtable(L, 0, 4);
@@ -126,7 +125,7 @@ static void push_row(void *ctx, const KitCountRow *r) {
   if (h->by == KIT_BY_EDGE) {
     lua_pushinteger(L, (lua_Integer)r->to);
     lua_setfield(L, -2, "to");
-    lua_pushstring(L, kinds[r->kind]);
+    lua_pushstring(L, bind_branch_names[r->kind]);
     lua_setfield(L, -2, "kind");
   }
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);

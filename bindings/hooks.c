@@ -57,9 +57,8 @@ static KitVerdict verdict(lua_State *L, Bind *b, KitEvent *ev) {
 /* The branch kind's name; made once, since interning a string costs more than the rest of a call.
  */
 static void push_kind(lua_State *L, Bind *b, KitBranchKind kind) {
-  static const char *const names[] = {"none", "jump", "cond", "call", "ret", "syscall", "trap"};
   if (!b->kind_names[kind]) {
-    lua_pushstring(L, names[kind]);
+    lua_pushstring(L, bind_branch_names[kind]);
     b->kind_names[kind] = luaL_ref(L, LUA_REGISTRYINDEX);
   }
   lua_rawgeti(L, LUA_REGISTRYINDEX, b->kind_names[kind]);

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <lualib.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,8 @@ static const char usage[] =
     "  --one-insn         translate one instruction at a time\n"
     "  --stats            print engine statistics to stderr at the end\n"
     "  --help, --version\n"
+    "For finding faults of the engine (doc/command.md): --lockstep --check-ir --no-optimise\n"
+    "  --dispatch --no-bmi --no-fma --dump FILE --max-regions N --code-size BYTES\n"
     "\n"
     "Exit status: the program's own; 128+N if signal N killed it; 125 failure of kitlua or the\n"
     "script; 126 the program cannot be executed; 127 it was not found.\n"
@@ -68,25 +71,36 @@ static int fail(const char *fmt, const char *what) {
 /* ---- the command line
  * --------------------------------------------------------------------------------------- */
 
+/* The options of kit.open that the command line sets. */
+static const struct {
+  const char *option, *key; /* on the command line, in kit.options */
+  size_t at;                /* in Command */
+} flags[] = {
+#define FLAG(option, key, field)                                                                   \
+  { option, key, offsetof(Command, field) }
+    FLAG("--interp", "interp", interp),
+    FLAG("--one-insn", "one_insn", one_insn),
+    FLAG("--lockstep", "lockstep", lockstep),
+    FLAG("--no-optimise", "no_optimise", no_optimise),
+    FLAG("--check-ir", "check_ir", check_ir),
+    FLAG("--dispatch", "requires_dispatch", dispatch),
+    FLAG("--trace-children", "trace_children", trace_children),
+    FLAG("--no-bmi", "no_bmi", no_bmi),
+    FLAG("--no-fma", "no_fma", no_fma),
+    FLAG("--stats", "stats", stats),
+#undef FLAG
+};
+
+enum { N_FLAGS = sizeof flags / sizeof *flags };
+
+static bool *flag_at(const Command *c, size_t i) { return (bool *)((char *)c + flags[i].at); }
+
 /* Options without a value. */
 static bool *plain_option(Command *c, const char *a) {
-  const struct {
-    const char *name;
-    bool *flag;
-  } rows[] = {{"-i", &c->interactive},
-              {"--list", &c->list},
-              {"--interp", &c->interp},
-              {"--one-insn", &c->one_insn},
-              {"--no-optimise", &c->no_optimise},
-              {"--check-ir", &c->check_ir},
-              {"--trace-children", &c->trace_children},
-              {"--dispatch", &c->dispatch},
-              {"--lockstep", &c->lockstep},
-              {"--no-bmi", &c->no_bmi},
-              {"--no-fma", &c->no_fma},
-              {"--stats", &c->stats}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (!strcmp(a, rows[i].name)) return rows[i].flag;
+  if (!strcmp(a, "-i")) return &c->interactive;
+  if (!strcmp(a, "--list")) return &c->list;
+  for (size_t i = 0; i < N_FLAGS; i++)
+    if (!strcmp(a, flags[i].option)) return flag_at(c, i);
   return NULL;
 }
 
@@ -235,16 +249,7 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   push_strings(L, argv, c->program, argc);
   lua_setfield(L, -2, "command");
   lua_newtable(L);
-  set_flag(L, "interp", c->interp);
-  set_flag(L, "one_insn", c->one_insn);
-  set_flag(L, "lockstep", c->lockstep);
-  set_flag(L, "no_optimise", c->no_optimise);
-  set_flag(L, "check_ir", c->check_ir);
-  set_flag(L, "requires_dispatch", c->dispatch);
-  set_flag(L, "trace_children", c->trace_children);
-  set_flag(L, "no_bmi", c->no_bmi);
-  set_flag(L, "no_fma", c->no_fma);
-  set_flag(L, "stats", c->stats);
+  for (size_t i = 0; i < N_FLAGS; i++) set_flag(L, flags[i].key, *flag_at(c, i));
   if (c->dump) lua_pushstring(L, c->dump), lua_setfield(L, -2, "dump");
   set_number(L, "max_regions", c->max_regions, "--max-regions");
   set_number(L, "code_size", c->code_size, "--code-size");

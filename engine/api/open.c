@@ -1,5 +1,6 @@
 /* kit_open and kit_close: putting a machine together and taking it apart. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,15 @@ static void destroy(KitEmu *emu) {
   live = NULL;
 }
 
+/* The guest must not find the file among its descriptors. */
+static KitStatus open_dump(KitEmu *emu, const char *path) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd >= 0) fd = kit_shield_fd(emu, fd);
+  emu->dump = fd < 0 ? NULL : fdopen(fd, "w");
+  return emu->dump ? KIT_OK
+                   : core_fail(emu, KIT_E_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
 KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   *out = NULL;
   if (!opt->argv || !opt->argv[0])
@@ -88,11 +98,8 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   emu->hooks = core_hooks_new(emu);
   emu->map = core_map_new(emu);
   emu->cache = core_cache_new(emu);
-  emu->dump = opt->dump ? fopen(opt->dump, "we") : NULL;
-  KitStatus st = opt->dump && !emu->dump
-                     ? core_fail(emu, KIT_E_IO, "cannot write %s: %s", opt->dump, strerror(errno))
-                     : KIT_OK;
-  if (!st) st = os_load(emu, opt->argv, opt->envp ? opt->envp : (const char *const *)environ);
+  KitStatus st = os_load(emu, opt->argv, opt->envp ? opt->envp : (const char *const *)environ);
+  if (!st && opt->dump) st = open_dump(emu, opt->dump);
   if (st) {
     if (err) *err = emu->error;
     destroy(emu);
