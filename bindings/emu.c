@@ -5,8 +5,7 @@
 
 #include "bind.h"
 
-/* ---- shared helpers
- * ---------------------------------------------------------------------------------------- */
+/* ---- shared helpers -------------------------------------------------------------------------- */
 
 Bind *bind_emu_any(lua_State *L, int idx) { return luaL_checkudata(L, idx, BIND_EMU); }
 
@@ -63,9 +62,7 @@ int bind_enum(lua_State *L, int idx, const char *what, int (*find)(const char *n
   return v;
 }
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Array of strings at idx as a NULL-terminated vector in a userdata (left on the stack). */
 static const char **string_vector(lua_State *L, int idx, const char *what) {
@@ -206,9 +203,7 @@ static int emu_close(lua_State *L) {
   return 0;
 }
 
-/* ---- running
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* For the command: its exit status is the guest's. */
 static void note_end(lua_State *L, const KitStop *s) {
@@ -370,9 +365,7 @@ int bind_io_open(lua_State *L) {
   return lua_gettop(L) - n;
 }
 
-/* ---- properties
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 int bind_push_threads(lua_State *L, Bind *b, int emu_idx) {
   KitThreadInfo info[256];
@@ -434,8 +427,7 @@ static int emu_tostring(lua_State *L) {
   return 1;
 }
 
-/* ---- what syscall.def says
- * ------------------------------------------------------------------------------------------- */
+/* ---- what syscall.def says ------------------------------------------------------------------- */
 
 /* emu:syscall_info(name or nr) -> {name, nr, ret, classes, args = {{name, kind, set, len_arg}...}}
  */

@@ -71,9 +71,7 @@ static void option_filter(lua_State *L, int idx, Bind *b, KitEventKind event, Ki
   lua_pop(L, 1);
 }
 
-/* ---- counters
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* emu:count(event [, {by = "insn"|"block"|"function"|"line"|"edge"|"thread", filter = {...}}]) ->
  * counter by "function" and "line" count blocks' instructions and add them up by symbol when read.
@@ -184,9 +182,7 @@ static int counter_close(lua_State *L) {
   return 0;
 }
 
-/* ---- call graph
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- call graph ------------------------------------------------------------------------------ */
 
 /* emu:callgraph([{by_thread = bool, fold = n}]) -> graph */
 static int emu_callgraph(lua_State *L) {
@@ -269,9 +265,7 @@ static int graph_close(lua_State *L) {
   return 0;
 }
 
-/* ---- rings
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 static int field_find(const char *name) {
   for (int f = 0; f < KIT_F_FIELDS; f++)
@@ -380,9 +374,7 @@ static int ring_close(lua_State *L) {
   return 0;
 }
 
-/* ---- planes
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- planes ---------------------------------------------------------------------------------- */
 
 /* emu:plane{name = s, bits = 1|2|8} -> plane, or nil, message, code */
 static int emu_plane(lua_State *L) {

@@ -1,9 +1,12 @@
 /* Filters: the table that limits a hook, counter or trace, as a KitFilter.
  *
  *   pc, pc_len     where the instruction is: address, or a function name (exec: its entry; else all
- * of the function) from, to       branches: source, target (a name: for `from` the whole function,
- * for `to` its entry) addr, len      accesses and mappings that overlap [addr, addr+len), len 1 by
- * default size, size_min, size_max   bytes of an access tid, every     thread; every n-th match
+ *                  of the function)
+ *   from, to       branches: source, target (a name: for `from` the whole function, for `to` its
+ *                  entry)
+ *   addr, len      accesses and mappings that overlap [addr, addr+len), len 1 by default
+ *   size, size_min, size_max   bytes of an access
+ *   tid, every     thread; every n-th match
  *   name, nr       system call by name or number
  *   signal         number or name
  */

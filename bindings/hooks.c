@@ -127,8 +127,7 @@ static KitVerdict on_event(void *user, KitEmu *emu, KitEvent *ev) {
   return v;
 }
 
-/* ---- wrap and replace
- * ----------------------------------------------------------------------------------------- */
+/* ---- wrap and replace ------------------------------------------------------------------------ */
 
 static int push_call_arguments(lua_State *L, Bind *b) {
   char role[] = "arg0";
@@ -176,8 +175,7 @@ static KitVerdict on_leave(void *user, KitEmu *emu, KitEvent *ev) {
   return wrap_result(b->L, b, ev);
 }
 
-/* ---- adding, now or when the symbol is there
- * ---------------------------------------------------------------------- */
+/* ---- adding, now or when the symbol is there ------------------------------------------------- */
 
 static void attach_wrap(lua_State *L, Hook *h, uint64_t address) {
   KitWrapSpec spec = {.address = address, .user = h, .replace = h->kind == 'r'};
@@ -317,9 +315,7 @@ static int emu_replace(lua_State *L) {
   return intercept(L, b, h);
 }
 
-/* ---- the handle
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the handle ------------------------------------------------------------------------------ */
 
 static void unlink_pending(Hook *h) {
   if (!h->bind->pending) return;
@@ -371,8 +367,7 @@ static int hook_tostring(lua_State *L) {
   return 1;
 }
 
-/* ---- emu:events: pull style
- * ------------------------------------------------------------------------------------------ */
+/* ---- emu:events: pull style ------------------------------------------------------------------ */
 
 #define BIND_EVENTS "kit.events"
 

@@ -68,8 +68,7 @@ static int fail(const char *fmt, const char *what) {
   return STATUS_FAILURE;
 }
 
-/* ---- the command line
- * --------------------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 /* The options of kit.open that the command line sets. */
 static const struct {
@@ -154,8 +153,7 @@ static Command parse(int argc, char **argv) {
   return c;
 }
 
-/* ---- where things are
- * ------------------------------------------------------------------------------------------ */
+/* ---- where things are ------------------------------------------------------------------------ */
 
 static bool readable(const char *path) { return access(path, R_OK) == 0; }
 
@@ -218,9 +216,7 @@ static int list_scripts(void) {
   return 0;
 }
 
-/* ---- the Lua side
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the Lua side ---------------------------------------------------------------------------- */
 
 static void push_strings(lua_State *L, char **v, int from, int to) {
   lua_createtable(L, to - from, 0);

@@ -85,7 +85,7 @@ hooks run).]],
     {"close", {}, {}, "Ends it. Idempotent."},
   }},
   {class = "kit.ring", title = "Rings", text = "Made by `emu:trace`; `#ring` is the number of records at hand.", functions = {
-    {"records", {}, {{"function", "iterator: the fields, in the order asked for"}}, "The records at hand, oldest first."},
+    {"records", {}, {{"function", "iterator, for a `for` loop: the fields, in the order asked for"}}, "The records at hand, oldest first."},
     {"clear", {}, {}, "Empties it."},
     {"dropped", {}, {{"integer", ""}}, "Records lost because nobody emptied the ring."},
     {"close", {}, {}, "Ends it. Idempotent."},

@@ -243,7 +243,7 @@ function kit_graph:close() end
 local kit_ring = {}
 
 ---The records at hand, oldest first.
----@return function iterator: the fields, in the order asked for
+---@return function iterator, for a `for` loop: the fields, in the order asked for
 function kit_ring:records() end
 
 ---Empties it.

@@ -31,9 +31,7 @@ KitStatus kit_count_insns(KitEmu *emu) {
   return KIT_OK;
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 CoreThread *api_thread(Emu *emu, int tid) {
   if (!emu->started) return emu->threads_first;
@@ -62,8 +60,7 @@ int kit_current_thread(KitEmu *emu) {
   return t ? t->tid : 0;
 }
 
-/* ---- registers: the guest's table, and the pc behind it
- * --------------------------------------------------------- */
+/* ---- registers: the guest's table, and the pc behind it -------------------------------------- */
 
 static const KitRegInfo pc_info = {"pc", NULL, "ctrl", 8, -1};
 
@@ -135,9 +132,7 @@ int kit_reg_role(const KitEmu *emu, const char *role) {
   return -1;
 }
 
-/* ---- memory
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static KitStatus unmapped(KitEmu *emu, uint64_t va, uint64_t n) {
   return core_fail(emu, KIT_E_UNMAPPED, "guest memory 0x%llx (%llu bytes) is not mapped",
@@ -189,8 +184,7 @@ bool kit_mapping_next(KitEmu *emu, uint64_t from, KitMapping *out) {
   return true;
 }
 
-/* ---- ending, disassembly
- * --------------------------------------------------------------------------------------------- */
+/* ---- ending, disassembly --------------------------------------------------------------------- */
 
 KitStatus kit_kill(KitEmu *emu, int signo) {
   if (emu->ended) return core_fail(emu, KIT_E_DEAD, "the guest has ended");

@@ -9,9 +9,7 @@
 
 #define MAX_INLINED 64
 
-/* ---- images
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
 static DebugImage *debug_of(Emu *emu, CoreImageRecord *r) {
   if (!r->debug_tried) r->debug = debug_open(r->pub.host_path, emu->sysroot);
@@ -55,9 +53,7 @@ const KitImage *kit_image_at(KitEmu *emu, uint64_t pc) {
   return r ? public_image(emu, r) : NULL;
 }
 
-/* ---- symbols
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 static void fill(const CoreImageRecord *r, const DebugSymbol *s, KitSymbol *out) {
   *out = (KitSymbol){s->name, s->addr + r->pub.bias, s->size, &r->pub, s->is_function};
@@ -126,9 +122,7 @@ void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const K
   }
 }
 
-/* ---- source positions
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- source positions ------------------------------------------------------------------------ */
 
 /* at: the address to look up, one less than pc for a return address (the call's line, not the next
  * one's). */
@@ -170,9 +164,7 @@ KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *
   return *n ? KIT_OK : core_fail(emu, KIT_E_NOT_FOUND, "no code for %s:%d", file, line);
 }
 
-/* ---- stacks
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 typedef struct Walker {
   Emu *emu;
@@ -276,9 +268,7 @@ size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out, size_t max) {
   return n;
 }
 
-/* ---- variables
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 typedef struct Collect {
   void (*fn)(void *ctx, const KitVariable *v);

@@ -27,8 +27,7 @@ void *emu_addr_space_ptr(const Emu *emu, uint64_t va, uint64_t len, int prot) {
   return host(va);
 }
 
-/* ---- write protection of translated pages
- * ----------------------------------------------------------------------- */
+/* ---- write protection of translated pages ---------------------------------------------------- */
 
 static const CoreArea *area_of(const CoreMap *m, uint64_t va) {
   size_t i = core_area_index(m, va);
@@ -84,8 +83,7 @@ static void unprotect_range(Emu *emu, uint64_t va, uint64_t len) {
     if (map_get(&m->guarded, page)) core_unprotect_code(emu, page * CORE_PAGE);
 }
 
-/* ---- system call buffers
- * --------------------------------------------------------------------------------------------- */
+/* ---- system call buffers --------------------------------------------------------------------- */
 
 static int prepare(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, bool write) {
   if (!len) return 0;
@@ -140,9 +138,7 @@ const char *guest_string(Emu *emu, CoreThread *t, uint64_t va, size_t *len) {
   }
 }
 
-/* ---- debugger accesses
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- debugger accesses ----------------------------------------------------------------------- */
 
 static bool whole(ssize_t n, uint64_t len) { return n >= 0 && (uint64_t)n == len; }
 

@@ -8,7 +8,7 @@
  *   - around a host system call that may block (core_block_begin / core_block_end),
  *   - when it waits in the scheduler (core_wait: private futexes, sleeps),
  *   - when its quantum of instructions is over and another thread is ready (deterministic round
- * robin),
+ *     robin),
  *   - when it stops the world (core_stop): the controller then returns from kit_run.
  *
  *   run.c: thread_main                     os/: through emu->os (struct CoreOs)
@@ -172,8 +172,7 @@ struct KitEmu {
 KitStatus core_fail(Emu *emu, KitStatus code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- run.c: threads and the baton
- * -------------------------------------------------------------------------- */
+/* ---- run.c: threads and the baton ------------------------------------------------------------ */
 
 /* A new guest thread. state is copied from `from` (or zeroed if NULL); it starts to run when
  * core_thread_start is called. */
@@ -227,8 +226,7 @@ CoreThread *core_find_thread(Emu *emu, int tid);
 /* The guest thread of the calling host thread, NULL if it is none. Async-signal-safe. */
 CoreThread *core_self(void);
 
-/* ---- translate.c: regions
- * ------------------------------------------------------------------------------------ */
+/* ---- translate.c: regions -------------------------------------------------------------------- */
 
 CoreCache *core_cache_new(Emu *emu);
 void core_cache_free(CoreCache *c);
@@ -256,9 +254,7 @@ void core_disown(Emu *emu, void (*fn)(void *p), void *p);
  * points to. */
 void core_defer(Emu *emu, void (*fn)(void *p), void *p);
 
-/* ---- fault.c
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- fault.c --------------------------------------------------------------------------------- */
 
 void core_fault_thread(CoreThread *t); /* alternate stack for this host thread */
 void core_fault_thread_end(CoreThread *t);
@@ -266,8 +262,7 @@ void core_fault_thread_end(CoreThread *t);
  * not return). */
 bool core_host_fault(int signo, siginfo_t *info, void *ucontext);
 
-/* ---- hooks.c: where events are raised
- * ---------------------------------------------------------------------------- */
+/* ---- hooks.c: where events are raised -------------------------------------------------------- */
 
 bool core_hooks_want(const Emu *emu, KitEventKind kind);
 /* Calls the hooks of ev->kind (and of the kinds that include it) that match; the union of their

@@ -44,9 +44,7 @@ void core_hooks_free(CoreHooks *h) {
   free(h);
 }
 
-/* ---- probes
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- probes ---------------------------------------------------------------------------------- */
 
 /* Translations that `changed` affects are dropped: those of its pc range, or all. */
 static void refresh(Emu *emu, const CoreProbe *changed) {
@@ -109,9 +107,7 @@ void core_hooks_thread_end(CoreThread *t) {
     if (p->thread_end) p->thread_end(p, t);
 }
 
-/* ---- raising
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- raising --------------------------------------------------------------------------------- */
 
 static KitStopReason stop_reason(const KitHook *h) {
   if (h->spec.fn) return KIT_STOP_HOOK;
@@ -228,8 +224,7 @@ void core_raise_thread(CoreThread *t, bool created) {
                              .thread = {.created = created, .child = t->tid}});
 }
 
-/* ---- hooks as probes
- * ------------------------------------------------------------------------------------------- */
+/* ---- hooks as probes ------------------------------------------------------------------------- */
 
 static KitHook *hook_of(CoreProbe *p) { return (KitHook *)((char *)p - offsetof(KitHook, probe)); }
 
@@ -384,8 +379,7 @@ void core_hook_drop_plane(Emu *emu, const CorePlane *plane) {
 
 uint64_t kit_hook_hits(const KitHook *hook) { return hook->hits; }
 
-/* ---- tools: hooks without filters
- * -------------------------------------------------------------------------------- */
+/* ---- tools: hooks without filters ------------------------------------------------------------ */
 
 struct KitTool {
   Emu *emu;

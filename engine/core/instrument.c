@@ -32,9 +32,7 @@ void core_guard_end(CoreWeaver *w, uint32_t guard) {
   if (guard) w->ops[guard].imm = w->n - guard - 1;
 }
 
-/* ---- filters
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static bool in_range(uint64_t x, uint64_t start, uint64_t len) { return !len || x - start < len; }
 
@@ -102,9 +100,7 @@ IrRef core_emit_filter(CoreWeaver *w, const KitFilter *f, const CoreSite *s, IrN
   return cond;
 }
 
-/* ---- the walk
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static bool offer(CoreWeaver *w, const CoreSite *site) {
   bool stops = false;

@@ -39,9 +39,7 @@ void core_map_free(CoreMap *m) {
   free(m);
 }
 
-/* ---- areas
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- areas ----------------------------------------------------------------------------------- */
 
 size_t core_area_index(const CoreMap *m, uint64_t va) {
   size_t low = 0, high = m->areas.n;
@@ -130,9 +128,7 @@ static bool is_covered(const CoreMap *m, uint64_t va, uint64_t len) {
   return false;
 }
 
-/* ---- placement
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- placement ------------------------------------------------------------------------------- */
 
 static uint64_t free_below(const CoreMap *m, uint64_t top, uint64_t bottom, uint64_t len) {
   for (size_t i = core_area_index(m, top);; i--) {
@@ -163,9 +159,7 @@ static bool valid_range(uint64_t va, uint64_t len) {
 }
 static uint64_t page_up(uint64_t n) { return (n + CORE_PAGE - 1) & ~(CORE_PAGE - 1); }
 
-/* ---- the host's side
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the host's side ------------------------------------------------------------------------- */
 
 /* Guest code is data for us: it is never executable on the host, but must be readable. Linux has no
  * write-only pages. */
@@ -217,9 +211,7 @@ static void raise_map(Emu *emu, CoreThread *t, KitEventKind kind, uint64_t va, u
                                     .path = path}});
 }
 
-/* ---- mmap
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- mmap ------------------------------------------------------------------------------------ */
 
 /* Puts the host mapping at va. Over guest memory only, or where the host has nothing. */
 static int64_t map_host(CoreMap *m, uint64_t va, uint64_t len, int prot, int flags, int fd,
@@ -305,9 +297,7 @@ int64_t core_mmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot, 
   return (int64_t)va;
 }
 
-/* ---- munmap, mprotect
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- munmap, mprotect ------------------------------------------------------------------------ */
 
 int core_munmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len) {
   CoreMap *m = emu->map;
@@ -355,9 +345,7 @@ int core_mprotect(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot) 
   return err;
 }
 
-/* ---- mremap, madvise, brk
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- mremap, madvise, brk -------------------------------------------------------------------- */
 
 static int64_t move(Emu *emu, CoreThread *t, CoreArea a, uint64_t old, uint64_t old_len,
                     uint64_t new_len, int flags, uint64_t to) {

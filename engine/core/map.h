@@ -84,8 +84,7 @@ void core_protect_code(Emu *emu, uint64_t va, uint64_t len);
  * page are dropped). */
 bool core_unprotect_code(Emu *emu, uint64_t va);
 
-/* ---- planes: planes.c
- * ------------------------------------------------------------------------------------------- */
+/* ---- planes: planes.c ------------------------------------------------------------------------ */
 
 typedef struct CorePlane CorePlane;
 struct IrPlane;

@@ -50,8 +50,7 @@ void core_plane_free(CorePlane *p) {
 
 const IrPlane *core_plane_ir(const CorePlane *p) { return &p->ir; }
 
-/* ---- packed values: bit offset and count
- * ---------------------------------------------------------------------------- */
+/* ---- packed values: bit offset and count ----------------------------------------------------- */
 
 static uint8_t get_value(const CorePlane *p, const uint8_t *base, uint64_t i) {
   uint64_t bit = i * p->ir.bits;
@@ -92,8 +91,7 @@ static uint64_t find_value(const CorePlane *p, const uint8_t *base, uint64_t fro
   return n;
 }
 
-/* ---- pieces: the window whole, or page by page
- * ----------------------------------------------------------------------------- */
+/* ---- pieces: the window whole, or page by page ----------------------------------------------- */
 
 typedef struct Piece {
   uint8_t *base;    /* NULL: an untouched page */
@@ -190,9 +188,7 @@ bool core_plane_find(CorePlane *p, uint64_t va, uint64_t len, uint64_t *where, u
   return false;
 }
 
-/* ---- in lockstep with the map
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- in lockstep with the map ---------------------------------------------------------------- */
 
 void core_planes_drop(CoreMap *m, uint64_t va, uint64_t len) {
   for (CorePlane *p = m->planes; p; p = p->next) core_plane_fill(p, va, len, 0);

@@ -8,10 +8,10 @@
  *
  *   block:  [budget] [retired count] SITE_BLOCK
  *   insn:   SITE_EXEC, then for each memory access SITE_ACCESS before it, then SITE_BRANCH (a
- * branch's decision is known), SITE_RETIRE
+ *           branch's decision is known), SITE_RETIRE
  *
- * Example, a counter of loads: sites = 1 << SITE_ACCESS, wants = site->is_read, emit = core_emit(w,
- * IR_count, 1, 0, 0, slot).
+ * Example, a counter of loads: sites = 1 << SITE_ACCESS, wants = site->is_read,
+ * emit = core_emit(w, IR_count, 1, 0, 0, slot).
  */
 #ifndef CORE_PROBE_H
 #define CORE_PROBE_H

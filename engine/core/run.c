@@ -27,8 +27,7 @@ KitStatus core_fail(Emu *emu, KitStatus code, const char *fmt, ...) {
   return code;
 }
 
-/* ---- making threads
- * --------------------------------------------------------------------------------------- */
+/* ---- making threads -------------------------------------------------------------------------- */
 
 CoreThread *core_thread_new(Emu *emu, const CoreThread *from) {
   IrState *s = mmap(NULL, IR_STATE_WINDOW, PROT_READ | PROT_WRITE,
@@ -83,8 +82,7 @@ void core_pc_written(CoreThread *t) {
 
 void core_thread_discard(CoreThread *t) { free_thread(t); }
 
-/* ---- the loop
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 /* How many instructions t may run now, at most one quantum. */
 static int64_t slice_for(const CoreThread *t) {
@@ -259,8 +257,7 @@ _Noreturn static void guest_loop(CoreThread *t) {
 
 void core_run_here(CoreThread *t) { guest_loop(t); }
 
-/* ---- the life of a host thread
- * ----------------------------------------------------------------------------- */
+/* ---- the life of a host thread --------------------------------------------------------------- */
 
 static void *thread_main(void *arg) {
   CoreThread *t = arg;
@@ -447,8 +444,7 @@ uint64_t core_insns(Emu *emu) {
   return n;
 }
 
-/* ---- kit_run and kit_step
- * --------------------------------------------------------------------------------------- */
+/* ---- kit_run and kit_step -------------------------------------------------------------------- */
 
 static KitStatus go(KitEmu *emu, KitStop *stop) {
   if (!emu->started) {

@@ -25,8 +25,7 @@ static void bump(_Atomic uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- the ready queue (lock held)
- * ----------------------------------------------------------------------- */
+/* ---- the ready queue (lock held) ------------------------------------------------------------- */
 
 static void enqueue(Emu *emu, CoreThread *t, bool first) {
   CoreSched *q = &emu->sched;
@@ -123,8 +122,7 @@ void core_sched_leave(CoreThread *t, CoreThreadState to) {
   pthread_mutex_unlock(&emu->lock);
 }
 
-/* ---- blocking host calls, yield
- * ---------------------------------------------------------------------------- */
+/* ---- blocking host calls, yield -------------------------------------------------------------- */
 
 void core_block_begin(CoreThread *t) { core_sched_leave(t, CORE_BLOCKED); }
 
@@ -155,8 +153,7 @@ void core_yield(CoreThread *t) {
   if (t->die) core_thread_vanish(t);
 }
 
-/* ---- waiting in the scheduler
- * ------------------------------------------------------------------------------- */
+/* ---- waiting in the scheduler ---------------------------------------------------------------- */
 
 /* One sleep of a waiting thread; true when the wait is over. Only the idle sleeper has a real
  * time-out: when it expires and still nobody runs, the clock jumps to its deadline. */
@@ -248,8 +245,7 @@ uint64_t core_clock(Emu *emu) {
   return emu->clock;
 }
 
-/* ---- stopping the world
- * ---------------------------------------------------------------------------------------- */
+/* ---- stopping the world ---------------------------------------------------------------------- */
 
 void core_controller_wake(Emu *emu) { bump(&emu->sched.controller); }
 

@@ -114,8 +114,7 @@ void core_defer(Emu *emu, void (*fn)(void *p), void *p) {
   if (!emu->running) core_reap(emu);
 }
 
-/* ---- the page index
- * ------------------------------------------------------------------------------------ */
+/* ---- the page index -------------------------------------------------------------------------- */
 
 static void index_region(CoreCache *c, IrRegion *r) {
   for (uint64_t page = r->low / CORE_PAGE; page <= (r->high - 1) / CORE_PAGE; page++) {
@@ -209,8 +208,7 @@ bool core_page_has_code(Emu *emu, uint64_t va) {
   return emu->cache && map_get(&emu->cache->pages, va / CORE_PAGE);
 }
 
-/* ---- growing a region
- * --------------------------------------------------------------------------------------- */
+/* ---- growing a region ------------------------------------------------------------------------ */
 
 typedef struct Growth {
   CoreCache *c;
@@ -394,6 +392,9 @@ IrRegion *core_region(Emu *emu, uint64_t pc) {
 IrRegion *core_region_single(Emu *emu, uint64_t pc) {
   return lookup(emu, &emu->cache->singles, pc, true);
 }
+
+_Static_assert((int)KIT_WITHOUT_BMI == (int)JIT_NO_BMI && (int)KIT_WITHOUT_FMA == (int)JIT_NO_FMA,
+               "KitOptions.without is passed on as it is");
 
 void core_jit_open(Emu *emu) {
   KitOptions *o = &emu->opt;

@@ -9,8 +9,8 @@
  *   DebugSymbol s;
  *   if (debug_symbol_at(d, addr, &s)) printf("%s+%llu\n", s.name, addr - s.addr);
  *   DebugFrame f[16];
- *   size_t n = debug_lookup(d, addr, f, 16);   // f[0] the innermost inlined function ... f[n-1]
- * the function itself
+ *   size_t n = debug_lookup(d, addr, f, 16);   // f[0]: the innermost inlined function ...
+ *                                              // f[n-1]: the function itself
  *
  * symbols.c: .symtab, else .dynsym, PLT entries as name@plt.  lines.c: line tables and scopes
  * through libdwarf, a unit at a time. unwind.c: call frame information through libdwarf.  vars.c:

@@ -10,8 +10,7 @@
 
 #define MAX_DEPTH 200 /* of nested DIEs */
 
-/* ---- opening: the file itself, or a separate debug file
- * -------------------------------------------------------- */
+/* ---- opening: the file itself, or a separate debug file -------------------------------------- */
 
 static bool has_info(const char *path, const char *sysroot) {
   DebugImage *d = debug_open(path, sysroot);
@@ -78,8 +77,7 @@ void debug_close(DebugImage *d) {
   free(d);
 }
 
-/* ---- small accessors: false on any error
- * -------------------------------------------------------------------------- */
+/* ---- small accessors: false on any error ----------------------------------------------------- */
 
 static void drop(DebugImage *d, void *p, Dwarf_Unsigned type) { dwarf_dealloc(d->dwarf, p, type); }
 
@@ -143,8 +141,7 @@ static const char *name_of(DebugImage *d, Dwarf_Die die, int depth) {
   return NULL;
 }
 
-/* ---- address ranges of a DIE
- * ----------------------------------------------------------------------------------------- */
+/* ---- address ranges of a DIE ----------------------------------------------------------------- */
 
 typedef void RangeFn(void *ctx, uint64_t low, uint64_t high);
 
@@ -220,9 +217,7 @@ static uint64_t low_pc(Dwarf_Die die) {
   return dwarf_lowpc(die, &low, &e) == DW_DLV_OK ? low : 0;
 }
 
-/* ---- units
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 typedef struct AddRange {
   DebugImage *d;
@@ -260,9 +255,7 @@ static void list_units(DebugImage *d) {
   if (d->ranges.n) qsort(d->ranges.at, d->ranges.n, sizeof *d->ranges.at, by_low);
 }
 
-/* ---- files of a unit
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- files of a unit ------------------------------------------------------------------------- */
 
 typedef struct Files {
   DebugImage *d;
@@ -299,9 +292,7 @@ static const char *file_name(Files *f, uint64_t number) {
   return path;
 }
 
-/* ---- decoding a unit
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- decoding a unit ------------------------------------------------------------------------- */
 
 static int by_row(const void *a, const void *b) {
   const DebugRow *x = a, *y = b;
@@ -445,9 +436,7 @@ DebugUnit *debug_unit_at(DebugImage *d, uint64_t addr) {
   return u;
 }
 
-/* ---- look-ups
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- look-ups -------------------------------------------------------------------------------- */
 
 const DebugScope *debug_scope_at(const DebugUnit *u, uint64_t addr) {
   size_t low = 0, high = u->scopes.n;

@@ -9,8 +9,7 @@
 
 #include "debug/image.h"
 
-/* ---- the file, bounds-checked
- * -------------------------------------------------------------------------------- */
+/* ---- the file, bounds-checked ---------------------------------------------------------------- */
 
 static const void *at(const DebugImage *d, uint64_t off, uint64_t n) {
   return off <= d->size && n <= d->size - off ? d->map + off : NULL;
@@ -93,9 +92,7 @@ const char *debug_build_id(DebugImage *d) {
   return d->build_id;
 }
 
-/* ---- symbols
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 typedef struct Entry {
   DebugSymbol s;

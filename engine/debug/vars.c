@@ -15,9 +15,7 @@ typedef struct Frame {
 
 static void drop(DebugImage *d, void *p, Dwarf_Unsigned type) { dwarf_dealloc(d->dwarf, p, type); }
 
-/* ---- types
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static Dwarf_Die reference(DebugImage *d, Dwarf_Die die, Dwarf_Half name) {
   Dwarf_Attribute a;
@@ -89,9 +87,7 @@ static void describe_type(DebugImage *d, Dwarf_Die die, char *buf, size_t size, 
   drop(d, to, DW_DLA_DIE);
 }
 
-/* ---- locations
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- locations ------------------------------------------------------------------------------- */
 
 typedef struct Bytes {
   uint8_t at[128];
@@ -197,9 +193,7 @@ static void read_value(Frame *f, Dwarf_Die die, DebugVariable *v) {
   }
 }
 
-/* ---- the walk
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static void report(Frame *f, Dwarf_Die die, bool is_argument) {
   DebugVariable v = {.is_argument = is_argument};

@@ -64,9 +64,7 @@ static Slot *slot_for(KitCounter *c, uint64_t key, uint64_t to, uint32_t n) {
   return s;
 }
 
-/* ---- weaving
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- weaving --------------------------------------------------------------------------------- */
 
 static bool wants(CoreProbe *p, const CoreSite *site) {
   KitCounter *c = counter_of(p);
@@ -173,8 +171,7 @@ static void undo(CoreProbe *p, CoreThread *t, const IrBlock *block, uint32_t ret
   for (uint32_t i = retired; i < s->n_insns; i++) s->missing[i]++;
 }
 
-/* ---- threads and reading
- * ------------------------------------------------------------------------------------------ */
+/* ---- threads and reading --------------------------------------------------------------------- */
 
 static uint64_t live_count(const KitCounter *c, const Slot *s) {
   uint64_t n = s->merged;
@@ -301,8 +298,7 @@ void kit_counter_zero(KitCounter *c) {
     for (size_t j = 0; j < c->sites.at[i]->targets.n; j++) c->sites.at[i]->targets.at[j]->count = 0;
 }
 
-/* ---- making and closing
- * -------------------------------------------------------------------------------------------- */
+/* ---- making and closing ---------------------------------------------------------------------- */
 
 static KitVerdict on_syscall(void *user, KitEmu *emu, KitEvent *ev) {
   (void)emu;

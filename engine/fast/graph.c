@@ -28,9 +28,7 @@ static bool is_entry(void *owner, uint64_t pc) {
   return emu->is_entry && emu->is_entry(emu, pc);
 }
 
-/* ---- weaving
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- weaving --------------------------------------------------------------------------------- */
 
 static bool wants(CoreProbe *p, const CoreSite *s) {
   if (s->insn->branch == IR_BR_CALL || s->insn->branch == IR_BR_RET) return true;
@@ -57,9 +55,7 @@ static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   }
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void thread_start(CoreProbe *p, CoreThread *t) {
   KitGraph *g = graph_of(p);
@@ -92,9 +88,7 @@ static void fork_child(CoreProbe *p, CoreThread *t) {
   kit_graph_zero(g);
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void sync_all(KitGraph *g) {
   for (size_t i = 0; i < g->stacks.n; i++)
@@ -174,9 +168,7 @@ size_t kit_graph_stack(KitGraph *g, int tid, uint64_t *call_pcs, uint64_t *funct
   return n;
 }
 
-/* ---- making and closing
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- making and closing ---------------------------------------------------------------------- */
 
 static void free_graph(void *p) {
   KitGraph *g = p;

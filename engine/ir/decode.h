@@ -7,9 +7,11 @@
  *
  *    1  insn  10078                    (nothing: pc travels with those operations that need it)
  *    2  get   a1                       (nothing: readers of %2 read a1 itself, which is not written
- * before the last of them) 3  imm   8                        (nothing: becomes the immediate of its
- * reader) 4  add   %2, %3            ->     add_imm  d=a0 a=a1 imm=8 5  put   a0, %4 (nothing: %4
- * is made in a0 to begin with, since nothing between 4 and 5 can tell)
+ *                                       before the last of them)
+ *    3  imm   8                        (nothing: becomes the immediate of its reader)
+ *    4  add   %2, %3            ->     add_imm  d=a0 a=a1 imm=8
+ *    5  put   a0, %4                   (nothing: %4 is made in a0 to begin with, since nothing
+ *                                       between 4 and 5 can tell)
  *
  * decode.c says when each of those is right. No operation is moved and none is computed
  * differently: what executes is still ops.def's expression of each operation, in order, so the

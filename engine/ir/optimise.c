@@ -1,8 +1,8 @@
 /* The optimiser: two linear passes over each block, then one that closes the gaps.
  *
  *   forward   copies (a get of a register whose value is known), constants, identities, common pure
- * operations backward  operations that make values nobody reads, and puts that another put
- * overwrites
+ *             operations
+ *   backward  operations that make values nobody reads, and puts that another put overwrites
  *
  * What a put writes must be seen by whatever may observe the registers: operations that may fault,
  * leave or call out, the end of the block, and the end of an instruction with a memory access (a
@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "ir/ir.h"
+#include "ir/place.h"
 
 #define REGS (IR_SCRATCH_AT / 8)
 #define SHARED                                                                                     \
@@ -35,9 +35,6 @@ typedef struct Optimiser {
 
 static void remove_op(IrOp *op) { *op = (IrOp){.code = IR_nop}; }
 static void make_imm(IrOp *op, uint64_t value) { *op = (IrOp){.code = IR_imm, .imm = value}; }
-static bool calls_out(const IrOp *op) {
-  return op->code == IR_call || op->code == IR_callout || op->code == IR_ring_open;
-}
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
@@ -261,7 +258,7 @@ static void forward(Optimiser *o, const IrBlock *b) {
       fold_address(o, op);
     else if (info->flags & IR_FPENV)
       o->known[offsetof(IrState, fp_flags) / 8].epoch = 0;
-    else if (calls_out(op))
+    else if (ir_calls_out(op))
       o->epoch++;
     else if (op->code == IR_trap_if && is_value(o, op->a, 0))
       remove_op(op);

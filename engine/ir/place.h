@@ -6,9 +6,11 @@
  * out, or touch state on its own. A value's *home* is the guest register (state slot) that holds it
  * all its life, so that get and put cost nothing:
  *
- *   get  lives in the register itself               if the register is not written before the
- * value's last use; put  makes its value's definition write it      if no barrier, get or put of
- * that register lies between the two, and the value is not used after the register's next write.
+ *   get  lives in the register itself            if the register is not written before the value's
+ *                                                last use;
+ *   put  makes its value's definition write it   if no barrier, get or put of that register lies
+ *                                                between the two, and the value is not used after
+ *                                                the register's next write.
  *
  * If it may be lazy, a comparison whose only reader is a br, guard, select or trap_if is computed
  * there (as flags): its operands live until then. So are a shift that scales an addend, and the

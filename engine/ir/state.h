@@ -8,9 +8,9 @@
  * addition to gs:[disp32] and never moves:
  *
  *   +0                 IrState, guest registers
- *   +IR_SCRATCH_AT     values of the block that is being executed: 8 bytes each, so that an operand
- * of the interpreter is one slot number, be it a guest register or a value; means nothing between
- * blocks
+ *   +IR_SCRATCH_AT      values of the block that is being executed: 8 bytes each, so that an
+ *                       operand of the interpreter is one slot number, be it a guest register or a
+ *                       value; means nothing between blocks
  *   +IR_TARGETS_AT      IrTarget targets[]: where indirect branches have led to (JIT)
  *   +IR_COUNTERS_AT     uint64_t counters[]; offset 0 of this area is the retired-instruction count
  *   +IR_STATE_WINDOW    end (reserved without commit: only touched counters cost memory)

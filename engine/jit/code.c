@@ -213,8 +213,12 @@ typedef struct Slow { /* jumps to the function */
 
 static void slow_if(X64 *x, Slow *s, X64Cond cc) { s->jump[s->n++] = x64_jcc(x, cc); }
 
-static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *fn) {
+static void end_here(X64 *x, const Slow *s) {
   for (int i = 0; i < s->n; i++) x64_patch(s->jump[i], x->at);
+}
+
+static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *fn) {
+  end_here(x, s);
   x64_rm(x, X64_MOV_STORE, RAX, x64_gs(STATE(jit.args[0])));
   x64_rm(x, X64_MOV_STORE, RDX, x64_gs(STATE(jit.args[1])));
   x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
@@ -240,7 +244,7 @@ static void begin_activation(X64 *x, X64Mem active, X64Mem inner) {
 }
 
 static void make_cs_call(Jit *j, X64 *x) {
-  Slow slow = {.n = 0}, other = {.n = 0};
+  Slow slow = {.n = 0}, other = {.n = 0}, elsewhere = {.n = 0};
   j->cs_call = rx_of(j, x);
   get_callstack(x, &slow);
   x64_rm(x, X64_MOV_LOAD, RSI, AT(RSI, IrCallStack, top));
@@ -252,7 +256,8 @@ static void make_cs_call(Jit *j, X64 *x) {
   slow_if(x, &other, CC_NE);
   x64_rm(x, X64_MOV_LOAD, RDX, AT(RCX, IrCallSite, link));
   x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, callee));
-  slow_if(x, &other, CC_NE);
+  slow_if(x, &elsewhere, CC_NE);
+  uint8_t *found = x->at;
   x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, ret_pc));
   x64_rm(x, X64_MOV_STORE, RAX, NEW(ret_pc));
   x64_rm(x, X64_MOV_STORE, RDX, NEW(link));
@@ -271,7 +276,16 @@ static void make_cs_call(Jit *j, X64 *x) {
   x64_rm(x, X64_CMP, RSI, AT(RAX, IrCallStack, end));
   uint8_t *full = x64_jcc(x, CC_AE);
   x64_byte(x, 0xc3);
-  for (int i = 0; i < other.n; i++) x64_patch(other.jump[i], x->at);
+  /* Called in another context than the last time: is it what that context called last? */
+  end_here(x, &other);
+  x64_rm(x, X64_MOV_LOAD, RDX, AT(RDX, IrCallNode, last));
+  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, callee));
+  slow_if(x, &elsewhere, CC_NE);
+  x64_rm(x, X64_MOV_LOAD, RAX, AT(RCX, IrCallSite, pc));
+  x64_rm(x, X64_CMP, RAX, AT(RDX, IrCallNode, site));
+  x64_patch(x64_jcc(x, CC_E), found);
+  x64_rm(x, X64_MOV_LOAD, RAX, AT(RDX, IrCallNode, callee));
+  end_here(x, &elsewhere);
   x64_rm(x, X64_MOV_LOAD, RDX, NEW(sp));
   end_slow(j, x, &slow, jit_fns[IR_cs_call]);
   end_slow(j, x, &(Slow){.jump = {full}, .n = 1}, jit_callstack_room);

@@ -3,16 +3,18 @@
  *
  *   Jit *jit = jit_new(&guest->convention, JIT_CODE_SIZE, 0);
  *   jit_thread_start(state);                      on each host thread that will run guest code:
- * sets its gs base if (!jit_compile(jit, region)) ...            cache full: drop all regions,
- * jit_reset, again IrExit x = jit_run(jit, region, state, true); jit_link(jit, x.succ,
- * next_region);           from now on that exit jumps to next_region
+ *                                                 sets its gs base
+ *   if (!jit_compile(jit, region)) ...            cache full: drop all regions, jit_reset, again
+ *   IrExit x = jit_run(jit, region, state, true);
+ *   jit_link(jit, x.succ, next_region);           from now on that exit jumps to next_region
  *
  * What is where in translated code:
- *   gs:             the state (IrState): all guest registers, values that found no register,
- * counters, the target table rbx rbp rdi r8-r15, xmm4-xmm15      pinned guest registers
- * (IrConvention), from region to region rax rcx rdx rsi, xmm0-xmm3          scratch: values of the
- * current block rsp             the host stack, as jit_run's caller left it MXCSR rounding mode and
- * accrued exception flags of the guest
+ *   gs:                              the state (IrState): all guest registers, values that found no
+ *                                    register, counters, the target table
+ *   rbx rbp rdi r8-r15, xmm4-xmm15   pinned guest registers (IrConvention), from region to region
+ *   rax rcx rdx rsi, xmm0-xmm3       scratch: values of the current block
+ *   rsp                              the host stack, as jit_run's caller left it
+ *   MXCSR                            rounding mode and accrued exception flags of the guest
  *
  * Every way out of a region is a *site*: a rel32 jump that leads to its stub (which leaves with the
  * site's number) or, once linked, to another region. Back-edges inside regions are sites too: they

@@ -27,8 +27,7 @@ int64_t os_raw(long nr, long a, long b, long c, long d, long e, long f) {
   return ret;
 }
 
-/* ---- passing a call on
- * --------------------------------------------------------------------------------------------- */
+/* ---- passing a call on ----------------------------------------------------------------------- */
 
 static int check_fd(CoreThread *t, uint64_t fd) {
   return os_is_engine_fd(t->emu, (int)fd) ? -EBADF : 0;
@@ -234,9 +233,7 @@ int64_t os_unknown(CoreThread *t, uint64_t a[6]) {
   return -ENOSYS;
 }
 
-/* ---- the door
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- the door -------------------------------------------------------------------------------- */
 
 /* Guest memory that the map has may still not be there: a page behind the end of its file. The
  * kernel would give EFAULT, and so do we, wherever the handler was. */

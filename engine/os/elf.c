@@ -11,8 +11,7 @@
 
 #include "os/elf.h"
 
-/* ---- reading headers
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading headers ------------------------------------------------------------------------- */
 
 static bool read_at(int fd, void *buf, uint64_t n, uint64_t off) {
   return off <= INT64_MAX && pread(fd, buf, n, (off_t)off) == (ssize_t)n;
@@ -78,9 +77,7 @@ KitStatus os_elf_headers(Emu *emu, OsElf *f) {
   return KIT_OK;
 }
 
-/* ---- mapping
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- mapping --------------------------------------------------------------------------------- */
 
 static uint64_t down(uint64_t n) { return n & ~(CORE_PAGE - 1); }
 static uint64_t up(uint64_t n) { return down(n + CORE_PAGE - 1); }
@@ -185,8 +182,7 @@ KitStatus os_elf_map(Emu *emu, const OsElf *f, const char *path, const char *hos
   return KIT_OK;
 }
 
-/* ---- the interpreter (dynamic loader)
- * ------------------------------------------------------------------------------- */
+/* ---- the interpreter (dynamic loader) -------------------------------------------------------- */
 
 KitStatus os_elf_interp(Emu *emu, const OsElf *f, char *out, size_t size, bool *found) {
   *found = false;

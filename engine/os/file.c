@@ -15,8 +15,7 @@
 
 #include "os/os.h"
 
-/* ---- engine descriptors
- * ------------------------------------------------------------------------------------ */
+/* ---- engine descriptors ---------------------------------------------------------------------- */
 
 bool os_is_engine_fd(const Emu *emu, int fd) {
   const OsProcess *p = emu->os_data;
@@ -63,8 +62,7 @@ int64_t os_new_fd_blocking(CoreThread *t, uint64_t a[6]) {
   return within_limit(t, os_pass_blocking(t, a));
 }
 
-/* ---- open, links
- * --------------------------------------------------------------------------------------------- */
+/* ---- open, links ----------------------------------------------------------------------------- */
 
 static const char *path_arg(CoreThread *t, uint64_t va) {
   size_t len;
@@ -147,8 +145,7 @@ int64_t os_readlink(CoreThread *t, uint64_t a[6]) {
   return read_link(t, (uint64_t)AT_FDCWD, a[0], a[1], a[2]);
 }
 
-/* ---- stat: the generic layout differs from x86-64's
- * ------------------------------------------------------------ */
+/* ---- stat: the generic layout differs from x86-64's ------------------------------------------ */
 
 typedef struct GenericStat { /* include/uapi/asm-generic/stat.h */
   uint64_t dev, ino;
@@ -230,9 +227,7 @@ int64_t os_fstat(CoreThread *t, uint64_t a[6]) {
   return write_stat(t, a[1], &st);
 }
 
-/* ---- descriptors
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 int64_t os_close(CoreThread *t, uint64_t a[6]) {
   return os_is_engine_fd(t->emu, (int)a[0]) ? -EBADF : os_raw(SYS_close, (long)a[0], 0, 0, 0, 0, 0);

@@ -29,8 +29,7 @@ static int prepare(CoreThread *t, const IpcCommand *table, size_t n, int cmd, ui
   return 0;
 }
 
-/* ---- message queues
- * -------------------------------------------------------------------------------------------- */
+/* ---- message queues -------------------------------------------------------------------------- */
 
 int64_t os_msgctl(CoreThread *t, uint64_t a[6]) {
   static const IpcCommand commands[] = {{IPC_STAT, 0, 120}, {IPC_SET, 120, 0},
@@ -61,9 +60,7 @@ int64_t os_msgrcv(CoreThread *t, uint64_t a[6]) {
                      (long[6]){(long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4]});
 }
 
-/* ---- semaphores
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- semaphores ------------------------------------------------------------------------------ */
 
 typedef struct HostSemid { /* arch/x86/include/uapi/asm/sembuf.h */
   uint8_t perm[48];
@@ -122,9 +119,7 @@ int64_t os_semctl(CoreThread *t, uint64_t a[6]) {
   return os_raw(SYS_semctl, id, (int)a[1], cmd, (long)a[3], 0, 0);
 }
 
-/* ---- segments
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 int64_t os_shmctl(CoreThread *t, uint64_t a[6]) {
   static const IpcCommand commands[] = {{IPC_STAT, 0, 112}, {IPC_SET, 112, 0},

@@ -16,8 +16,7 @@
 #define MIN_STACK        (256ull << 10) /* for arguments and environment */
 #define MAX_STACK        (1ull << 30)
 
-/* ---- finding the program
- * ---------------------------------------------------------------------------------------------- */
+/* ---- finding the program --------------------------------------------------------------------- */
 
 static bool is_program(const char *path) {
   struct stat st;
@@ -84,9 +83,7 @@ static KitStatus resolve_scripts(Emu *emu, Words *argv, char *path, size_t size)
   return KIT_OK;
 }
 
-/* ---- putting it together
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- putting it together --------------------------------------------------------------------- */
 
 /* The kernel names the main thread after the file that was executed. */
 static void name_thread(OsProcess *p, const char *file) {

@@ -72,8 +72,7 @@ int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
   return os_raw(SYS_prctl, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], 0);
 }
 
-/* ---- limits: the guest's view of descriptors and stack is its own
- * -------------------------------------------------- */
+/* ---- limits: the guest's view of descriptors and stack is its own ---------------------------- */
 
 static struct rlimit *own_limit(CoreThread *t, int resource) {
   OsProcess *p = os_process(t->emu);

@@ -50,9 +50,7 @@ bool os_proc_hidden(CoreThread *t, const char *path) {
          os_is_engine_fd(t->emu, atoi(name + skip));
 }
 
-/* ---- the views
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- the views ------------------------------------------------------------------------------- */
 
 static FILE *host_file(CoreThread *of, const char *name) {
   char path[64];
@@ -228,9 +226,7 @@ static const struct View {
     {"status", view_status},   {"limits", view_limits},
 };
 
-/* ---- opening
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int make_file(CoreThread *t, CoreThread *of, const struct View *view, int flags) {
   char *text = NULL;

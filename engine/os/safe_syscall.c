@@ -7,8 +7,9 @@
  *   os_safe_start     cmpl $0, (interrupt)        before the call: it is not made (OS_ENOTRUN)
  *                     jne os_safe_abort
  *   os_safe_insn      syscall                     rcx = 0: before the call; rcx = os_safe_end: the
- * kernel was in it, stepped back os_safe_end       ret                         to this instruction
- * because SA_RESTART would make it again (OS_ERESTART)
+ *                                                 kernel was in it, stepped back to this
+ *   os_safe_end       ret                         instruction because SA_RESTART would make it
+ *                                                 again (OS_ERESTART)
  *
  * The handlers have SA_RESTART, so the kernel itself says which interrupted calls are of the kind
  * that the guest's own SA_RESTART restarts; those that never are give -EINTR. (`syscall` leaves the

@@ -44,9 +44,7 @@ static const char *const kind_names[OS_KINDS] = {
     "fdset",   "fdpair",  "sigset",   "sigsetout", "waitstatus", "argv",  "envp",    "ptrout",
 };
 
-/* ---- structs
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- structs --------------------------------------------------------------------------------- */
 
 typedef struct Struct {
   const char *name;
@@ -86,8 +84,7 @@ const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, siz
   return s->fields;
 }
 
-/* ---- flag sets
- * --------------------------------------------------------------------------------------------- */
+/* ---- flag sets ------------------------------------------------------------------------------- */
 
 #define FLAGS(name)    static const KitFlag flags_##name[] = {
 #define ENUM(name)     static const KitFlag flags_##name[] = {
@@ -125,9 +122,7 @@ const KitFlag *kit_flag_set(const KitEmu *emu, const char *set, size_t *n, bool 
   return NULL;
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static char *intern(const char *from, size_t n) { /* lives as long as the process: once per row */
   char *s = xmalloc(n + 1);
@@ -206,9 +201,7 @@ int kit_syscall_find(const KitEmu *emu, const char *name) {
   return -1;
 }
 
-/* ---- names
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 const char *kit_errno_name(int err) {
   const char *name = strerrorname_np(err);

@@ -106,13 +106,12 @@ argument("getrandom", 1, function(decode, va, _, n)
   return '"' .. bytes:gsub(".", function(c) return ("\\x%02x"):format(c:byte()) end) .. '"' .. (n > #bytes and "..." or "")
 end, true)
 
-local offset_before = {}
 argument("sendfile", 3, function(decode, va, _, _, old)
   local new = va ~= 0 and decode.mem.i64[va]
   if not new then return address(va) end
   return old and old ~= new and ("[%d] => [%d]"):format(old, new) or ("[%d]"):format(new)
 end, true)
-function before.sendfile(decode, a) return a[3] ~= 0 and decode.mem.i64[a[3]] or offset_before end
+function before.sendfile(decode, a) return a[3] ~= 0 and decode.mem.i64[a[3]] or nil end
 
 -- struct flock: type and whence, start, length, process
 local function lock(decode, va, with_pid)

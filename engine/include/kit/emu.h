@@ -8,9 +8,12 @@
  *   KitOptions opt = {.argv = (const char *const[]){"./prog", "arg", NULL}};
  *   if (kit_open(&opt, &emu, &err)) die(err.message);
  *   KitHook *h;
- *   kit_hook_add(emu, &(KitHookSpec){.event = KIT_EV_STORE, .filter = {.addr = p, .addr_len = 8},
- * .fn = on_store}, &h); KitStop stop; kit_run(emu, UINT64_MAX, &stop);          // stop.reason ==
- * KIT_STOP_EXIT, stop.status == the guest's exit status kit_close(emu);
+ *   KitHookSpec spec = {.event = KIT_EV_STORE, .filter = {.addr = p, .addr_len = 8},
+ *                       .fn = on_store};
+ *   kit_hook_add(emu, &spec, &h);
+ *   KitStop stop;
+ *   kit_run(emu, UINT64_MAX, &stop);   // stop.reason == KIT_STOP_EXIT, stop.status: the guest's
+ *   kit_close(emu);
  *
  * Conventions. Functions that can fail because of the environment or the guest give a KitStatus (0
  * = KIT_OK); the message is in kit_error(emu) (or the KitError given). Handles (hooks, counters,
@@ -41,8 +44,7 @@ typedef struct KitGraph KitGraph;
 typedef struct KitRing KitRing;
 typedef struct KitPlane KitPlane;
 
-/* ---- status
- * ------------------------------------------------------------------------------------------ */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 typedef enum KitStatus {
   KIT_OK = 0,
@@ -70,8 +72,7 @@ typedef struct KitError {
 KIT_API const char *kit_status_name(KitStatus s); /* "NOT_FOUND", ...: the code that Lua shows */
 KIT_API const KitError *kit_error(const KitEmu *emu); /* of the last call that failed */
 
-/* ---- opening and running
- * ----------------------------------------------------------------------------- */
+/* ---- opening and running --------------------------------------------------------------------- */
 
 enum { KIT_WITHOUT_BMI = 1, KIT_WITHOUT_FMA = 2 };
 
@@ -151,8 +152,7 @@ typedef struct KitStats {
 } KitStats;
 KIT_API void kit_stats(const KitEmu *emu, KitStats *out);
 
-/* ---- threads, registers, memory
- * ------------------------------------------------------------------------ */
+/* ---- threads, registers, memory -------------------------------------------------------------- */
 
 typedef struct KitThreadInfo {
   int tid;
@@ -200,8 +200,7 @@ typedef struct KitMapping {
 KIT_API bool kit_mapping_next(KitEmu *emu, uint64_t from,
                               KitMapping *out); /* first mapping that ends after `from` */
 
-/* ---- code and symbols
- * ---------------------------------------------------------------------------------- */
+/* ---- code and symbols ------------------------------------------------------------------------ */
 
 typedef enum KitBranchKind {
   KIT_BR_NONE,
@@ -278,8 +277,7 @@ typedef struct KitVariable {
 KIT_API KitStatus kit_locals(KitEmu *emu, int tid, size_t frame,
                              void (*fn)(void *ctx, const KitVariable *v), void *ctx);
 
-/* ---- hooks
- * --------------------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 typedef enum KitEventKind {
   KIT_EV_EXEC,   /* before the instruction at pc executes (breakpoints) */
@@ -444,8 +442,7 @@ typedef struct KitWrapSpec {
 } KitWrapSpec;
 KIT_API KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out);
 
-/* ---- fast paths: declared before, read after
- * -------------------------------------------------------------- */
+/* ---- fast paths: declared before, read after ------------------------------------------------- */
 
 typedef enum KitCountBy {
   KIT_BY_NONE,
@@ -552,8 +549,7 @@ KIT_API KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn,
                                   KitHook **out);
 KIT_API void kit_plane_close(KitPlane **p);
 
-/* ---- system calls: what syscall.def says
- * ------------------------------------------------------------------ */
+/* ---- system calls: what syscall.def says ----------------------------------------------------- */
 
 typedef struct KitArgInfo {
   const char *name;
@@ -589,8 +585,7 @@ KIT_API const char *kit_errno_name(int err);                   /* "ENOENT" */
 KIT_API const char *kit_errno_text(int err);                   /* "No such file or directory" */
 KIT_API const char *kit_signal_name(int signo);                /* "SIGCHLD" */
 
-/* ---- services for tools
- * ------------------------------------------------------------------------------------- */
+/* ---- services for tools ---------------------------------------------------------------------- */
 
 /* Moves a host descriptor high, close-on-exec, and shields it from the guest. Returns the new
  * number or -1. */
