@@ -10,7 +10,9 @@ static IrCallNode no_child = {.site = UINT64_MAX, .callee = UINT64_MAX}; /* no c
 /* ---- the tree -------------------------------------------------------------------------------- */
 
 static size_t hash_of(const IrCallNode *parent, uint64_t site, uint64_t callee) {
-  return map_hash(map_hash(map_hash(parent->id) ^ site) + callee);
+  uint64_t x = (parent->id * 0x9e3779b97f4a7c15ull) ^ (site + callee * 3);
+  return (size_t)(x * 0xbf58476d1ce4e5b9ull >>
+                  32); /* multiplicative hashing: the upper half is well mixed */
 }
 
 static void table_insert(IrCallStack *cs, IrCallNode *n) {
