@@ -20,6 +20,7 @@ $(TOOLS)/rv64_csr $(TOOLS)/rv64_signal_frame: $(TOOLS)/%: spec/tools/%.c
 
 # kitlua with instrumentation compiled out.
 $(BUILD)/kitlua-bare: engine/core/instrument.c $(BUILD)/kitlua
+	@mkdir -p $(TOOLS)
 	$(CC) $(CFLAGS) $(ENGINE_INC) -DKIT_BARE -MF $(TOOLS)/bare.d -c $< -o $(TOOLS)/instrument-bare.o
 	$(CC) $(SAN) -o $@ $(MAIN_OBJ) $(BIND_OBJ) $(TOOLS)/instrument-bare.o $(filter-out %/core/instrument.o,$(ENGINE_OBJ)) $(LIBS) -llua5.4 -ledit -Wl,-E
 
