@@ -99,8 +99,8 @@ static void set_mxcsr(IrState *s) {
 
 static void break_region(Jit *j, JitRegion *r);
 
-static JitRegion *region_at(const Jit *j, const uint8_t *code) {
-  if (code < j->rx || code >= j->rx + j->used) return NULL;
+/* Index of the first region that ends behind the address. */
+static size_t region_index(const Jit *j, const uint8_t *code) {
   size_t low = 0, high = j->regions.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
@@ -109,8 +109,12 @@ static JitRegion *region_at(const Jit *j, const uint8_t *code) {
     else
       high = mid;
   }
-  if (low == j->regions.n || code < j->regions.at[low]->start) return NULL;
-  return j->regions.at[low];
+  return low;
+}
+
+static JitRegion *region_at(const Jit *j, const uint8_t *code) {
+  size_t i = region_index(j, code);
+  return i < j->regions.n && j->regions.at[i]->start <= code ? j->regions.at[i] : NULL;
 }
 
 static void break_at(Jit *j, const uint8_t *back) {
@@ -470,13 +474,20 @@ bool jit_compile(Jit *j, IrRegion *r) {
   return true;
 }
 
+/* Points all sites of the region at their stubs, or at where they lead. */
+static void point_sites(Jit *j, const JitRegion *r, bool to_stubs) {
+  for (uint32_t i = r->first_site; i < r->first_site + r->n_sites; i++) {
+    const JitSite *site = &j->sites.at[i];
+    if (site->jump) point_site(j, site, to_stubs ? site->stub : site->target);
+  }
+}
+
+/* For a while: until the next jit_run, which has kept room in the list, as this may be a signal handler. */
 static void break_region(Jit *j, JitRegion *r) {
-  if (r->broken) return;
+  if (r->broken || r->dead || j->broken.n == j->broken.cap) return;
   r->broken = true;
-  for (uint32_t i = r->first_site; i < r->first_site + r->n_sites; i++)
-    if (j->sites.at[i].jump) point_site(j, &j->sites.at[i], j->sites.at[i].stub);
-  if (j->broken.n < j->broken.cap)
-    j->broken.at[j->broken.n++] = r; /* may be in a signal handler: jit_run keeps room */
+  point_sites(j, r, true);
+  j->broken.at[j->broken.n++] = r;
 }
 
 static void mend(Jit *j) {
@@ -484,15 +495,14 @@ static void mend(Jit *j) {
     JitRegion *r = vec_pop(&j->broken);
     if (!r || r->dead) continue;
     r->broken = false;
-    for (uint32_t i = r->first_site; i < r->first_site + r->n_sites; i++)
-      if (j->sites.at[i].jump) point_site(j, &j->sites.at[i], j->sites.at[i].target);
+    point_sites(j, r, false);
   }
 }
 
 void jit_drop(Jit *j, IrRegion *region) {
   JitRegion *r = region->host;
   if (!r || r->dead || !j->regions.n) return;
-  break_region(j, r);
+  point_sites(j, r, true);
   r->dead = true;
   uint8_t *entry = r->start + JIT_ENTRY;
   *jit_rw(j, entry) = 0xe8; /* call rel32 */
@@ -504,17 +514,10 @@ void jit_forget(Jit *j, IrRegion *region) {
   if (!r) return;
   for (size_t i = 0; i < j->broken.n; i++)
     if (j->broken.at[i] == r) j->broken.at[i] = NULL;
-  size_t low = 0, high = j->regions.n;
-  while (low < high) {
-    size_t mid = (low + high) / 2;
-    if (j->regions.at[mid]->start < r->start)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  if (low < j->regions.n && j->regions.at[low] == r) {
-    memmove(j->regions.at + low, j->regions.at + low + 1,
-            (j->regions.n - low - 1) * sizeof *j->regions.at);
+  size_t at = region_index(j, r->start);
+  if (at < j->regions.n && j->regions.at[at] == r) {
+    memmove(j->regions.at + at, j->regions.at + at + 1,
+            (j->regions.n - at - 1) * sizeof *j->regions.at);
     j->regions.n--;
   }
   region->host = NULL;
@@ -524,7 +527,7 @@ void jit_link(Jit *j, IrSucc *succ, IrRegion *r) {
   if (!succ->site || !r->host || r->host->dead) return;
   JitSite *s = &j->sites.at[succ->site];
   s->target = r->host->start + JIT_ENTRY;
-  if (!s->from->broken) point_site(j, s, s->target);
+  if (!s->from->broken && !s->from->dead) point_site(j, s, s->target);
 }
 
 void jit_forget_targets(Jit *j, IrState *s) {
@@ -556,7 +559,7 @@ static void prepare(Jit *j, IrState *s) {
 IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
   prepare(j, s);
   if (j->broken.n) mend(j);
-  vec_reserve(&j->broken, 16);
+  vec_reserve(&j->broken, 64);
   uint8_t *entry = r->host->start + JIT_ENTRY;
   if (chain) {
     IrTarget *t =

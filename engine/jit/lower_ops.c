@@ -184,35 +184,48 @@ static void lower_mul_high(Lower *l, uint32_t k) {
   low_result(l, (IrRef)k, RDX);
 }
 
+typedef struct Division {
+  bool narrow, is_signed, rem;
+} Division;
+
+static Division division_of(unsigned code) {
+  switch (code) {
+  case IR_divs: return (Division){.is_signed = true};
+  case IR_divu: return (Division){0};
+  case IR_rems: return (Division){.is_signed = true, .rem = true};
+  case IR_remu: return (Division){.rem = true};
+  case IR_divs32: return (Division){.narrow = true, .is_signed = true};
+  case IR_divu32: return (Division){.narrow = true};
+  case IR_rems32: return (Division){.narrow = true, .is_signed = true, .rem = true};
+  default: return (Division){.narrow = true, .rem = true};
+  }
+}
+
 /* Division traps on the host where the IR's is total: by 0, and MIN / -1. Those are computed aside.
  */
 static void lower_div(Lower *l, uint32_t k, IrRef to) {
   const IrOp *op = low_op(l, (IrRef)k);
-  bool narrow = op->code >= IR_divs32 && op->code <= IR_remu32;
-  bool is_signed =
-      op->code == IR_divs || op->code == IR_rems || op->code == IR_divs32 || op->code == IR_rems32;
-  bool rem =
-      op->code == IR_rems || op->code == IR_remu || op->code == IR_rems32 || op->code == IR_remu32;
-  unsigned size = narrow ? X64_32 : 0;
+  const Division v = division_of(op->code);
+  unsigned size = v.narrow ? X64_32 : 0;
   low_take(l, RCX);
   low_copy(l, RCX, op->b);
   low_fetch(l, RAX, op->a);
   low_take(l, RDX);
   /* divisors 0 and -1 (signed): b + 1 <= 1 unsigned */
   uint8_t *special;
-  if (is_signed) {
+  if (v.is_signed) {
     x64_rm(&l->x, X64_LEA | size, RDX, x64_at(RCX, 1));
     x64_ri(&l->x, X64_ALU_I | size, ALU_CMP, RDX, 1);
     special = x64_jcc(&l->x, CC_BE);
-    if (!narrow) x64_byte(&l->x, 0x48);
+    if (!v.narrow) x64_byte(&l->x, 0x48);
     x64_byte(&l->x, 0x99); /* cqo, cdq */
   } else {
     x64_rr(&l->x, X64_TEST | size, RCX, RCX);
     special = x64_jcc(&l->x, CC_E);
     x64_rr(&l->x, X64_XOR | X64_32, RDX, RDX);
   }
-  x64_rr(&l->x, X64_GROUP3 | size, is_signed ? 7 : 6, RCX);
-  if (rem) x64_rr(&l->x, X64_MOV_LOAD | size, RAX, RDX);
+  x64_rr(&l->x, X64_GROUP3 | size, v.is_signed ? 7 : 6, RCX);
+  if (v.rem) x64_rr(&l->x, X64_MOV_LOAD | size, RAX, RDX);
   low_put_aside(l, (LowCold){.kind = COLD_DIVIDE, .jump = special, .back = l->x.at, .k = k});
   if (to != k) x64_rr(&l->x, X64_MOVSXD, RAX, RAX);
   low_result(l, to, RAX);
@@ -222,26 +235,22 @@ static void lower_div(Lower *l, uint32_t k, IrRef to) {
  * 0. */
 void low_cold_divide(Lower *l, const LowCold *c) {
   const IrOp *op = low_op(l, (IrRef)c->k);
-  bool narrow = op->code >= IR_divs32 && op->code <= IR_remu32;
-  bool is_signed =
-      op->code == IR_divs || op->code == IR_rems || op->code == IR_divs32 || op->code == IR_rems32;
-  bool rem =
-      op->code == IR_rems || op->code == IR_remu || op->code == IR_rems32 || op->code == IR_remu32;
-  unsigned size = narrow ? X64_32 : 0;
+  const Division v = division_of(op->code);
+  unsigned size = v.narrow ? X64_32 : 0;
   uint8_t *by_zero = NULL;
-  if (is_signed) {
+  if (v.is_signed) {
     x64_rr(&l->x, X64_TEST | size, RCX, RCX);
     by_zero = x64_jcc(&l->x, CC_E);
-    if (rem)
+    if (v.rem)
       x64_rr(&l->x, X64_XOR | X64_32, RAX, RAX);
     else
       x64_rr(&l->x, X64_GROUP3 | size, 3, RAX);
     x64_patch(x64_jmp(&l->x), c->back);
     x64_patch(by_zero, l->x.at);
   }
-  if (!rem)
-    x64_mov_imm(&l->x, RAX, narrow ? UINT32_MAX : UINT64_MAX);
-  else if (narrow)
+  if (!v.rem)
+    x64_mov_imm(&l->x, RAX, v.narrow ? UINT32_MAX : UINT64_MAX);
+  else if (v.narrow)
     x64_rr(&l->x, X64_MOV_LOAD | X64_32, RAX, RAX);
   x64_patch(x64_jmp(&l->x), c->back);
 }
