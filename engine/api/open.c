@@ -102,6 +102,7 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   if (!st && opt->dump) st = open_dump(emu, opt->dump);
   if (st) {
     if (err) *err = emu->error;
+    if (emu->threads_first) core_thread_discard(emu->threads_first);
     destroy(emu);
     return st;
   }

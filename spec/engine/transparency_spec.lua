@@ -16,7 +16,7 @@ local ways = {
   {"interpreter, one instruction a region", {"--interp", "--one-insn"}},
   {"interpreter, every hook", {"--interp"}, "hooks"},
   {"small code cache", {"--code-size", "262144"}},
-  {"flush at every chance", {"--max-regions", "1"}},
+  {"flush at every chance", {"--max-regions", "1"}, slow = {demo = true}},
   {"JIT and interpreter in lockstep", {"--lockstep"}},
   {"an old host", {"--no-bmi", "--no-fma"}},
   {"an old host, fast paths", {"--no-bmi"}, "fast"},
@@ -45,7 +45,8 @@ local function compare(link)
     it(("%s guests: %s"):format(link, way[1]), function()
       local cases, commands = {}, {}
       index.each("rv64", function(run, its_link)
-        if its_link ~= link or not state_repeats(run) or (way[3] == "hooks" and slow_under_hooks[run.name]) then return end
+        local slow = way[3] == "hooks" and slow_under_hooks or way.slow or {}
+        if its_link ~= link or not state_repeats(run) or slow[run.name] then return end
         cases[#cases + 1] = run
         commands[#commands + 1] = command(run, link, ways[1])
         commands[#commands + 1] = command(run, link, way)

@@ -54,5 +54,7 @@ int main(int argc, char **argv) {
     jit_forget(j, r);
     ir_region_free(r);
   }
+  ir_builder_free(b);
+  jit_free(j);
   return 0;
 }

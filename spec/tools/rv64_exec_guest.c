@@ -81,7 +81,7 @@ static void handler(int signo, const void *info, uint64_t *ucontext) {
 
 /* Where no state's stack pointer leads: one inside the alternate stack would count as being on it.
  */
-#define ALT_STACK      0x35a5c9b000ull
+#define ALT_STACK      0x35a5c000ull
 #define ALT_STACK_SIZE 0x8000
 
 static void map(uint64_t at, uint64_t size) {
