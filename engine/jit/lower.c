@@ -591,6 +591,6 @@ bool jit_lower(Jit *j, JitRegion *jr) {
   j->used = (size_t)(l->x.at - j->rw);
   jr->n_points = (uint32_t)l->points.n;
   jr->points = arena_new_array(r->arena, JitPoint, l->points.n + 1);
-  memcpy(jr->points, l->points.at, sizeof(JitPoint) * l->points.n);
+  if (l->points.n) memcpy(jr->points, l->points.at, sizeof(JitPoint) * l->points.n);
   return true;
 }
