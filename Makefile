@@ -50,6 +50,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 -include $(ENGINE_OBJ:.o=.d) $(BIND_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(C_TESTS:=.d)
 -include spec/guests/guests.mk
 -include spec/judges/judges.mk
+-include spec/judges/x64.mk
 -include spec/tools/tools.mk
 -include spec/fuzz/fuzz.mk
 -include bench/bench.mk
