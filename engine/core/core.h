@@ -81,7 +81,7 @@ struct CoreThread {
   volatile sig_atomic_t in_guest;
   struct {
     int signo, code;
-    uint64_t address;
+    uint64_t address, trap_no, error_code;
     bool is_write;
   } host_fault;
   /* Scheduler. */
@@ -98,6 +98,7 @@ struct CoreThread {
   uint32_t stop_sites; /* of the stop being asked for: becomes skip_sites */
   bool stop_asked;     /* state->stop means: stop the world as emu->stop says */
   bool in_region;      /* inside ir_interp, callouts included */
+  bool store_again;    /* the instruction at pc changes the code it is part of: execute it alone */
   bool redirected;     /* a hook wrote the pc: go on at new_pc once the region is left */
   uint64_t new_pc;
   IrState *lockstep;   /* copy of the state, with opt.lockstep */
@@ -218,7 +219,7 @@ uint64_t core_insns(Emu *emu);
 /* Asks thread t (any thread, async-signal-safe) to leave translated code soon. */
 void core_interrupt(CoreThread *t);
 /* The same in a signal handler on t's host thread, which interrupted this context (ucontext_t). */
-void core_interrupt_here(CoreThread *t, const void *ucontext);
+void core_interrupt_here(CoreThread *t, void *ucontext);
 /* Around fork on thread t: translated code is in memory that a child would share. */
 bool core_before_fork(Emu *emu);
 void core_after_fork(Emu *emu, bool child);

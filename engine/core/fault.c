@@ -34,11 +34,16 @@ bool core_host_fault(int signo, siginfo_t *info, void *ucontext) {
   uint64_t va = (uint64_t)(uintptr_t)info->si_addr;
   const ucontext_t *uc = ucontext;
   bool is_write = uc->uc_mcontext.gregs[REG_ERR] & PAGE_FAULT_WRITE;
-  if (signo == SIGSEGV && is_write && core_unprotect_code(t->emu, va)) return true;
+  if (signo == SIGSEGV && is_write && core_unprotect_code(t->emu, va)) {
+    if (!t->emu->guest->coherent_code || !jit_in_dropped(t->emu->jit, uc)) return true;
+    t->store_again = true; /* what comes next may have changed: leave the region */
+  }
   if (t->emu->jit && jit_host_fault(t->emu->jit, t->state, ucontext)) return true;
   t->host_fault.signo = signo;
   t->host_fault.code = info->si_code;
   t->host_fault.address = va;
   t->host_fault.is_write = is_write;
+  t->host_fault.trap_no = (uint64_t)uc->uc_mcontext.gregs[REG_TRAPNO];
+  t->host_fault.error_code = (uint64_t)uc->uc_mcontext.gregs[REG_ERR];
   siglongjmp(t->fault_env, 1);
 }

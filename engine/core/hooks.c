@@ -79,7 +79,7 @@ CoreProbe *core_probes(const Emu *emu) { return emu->hooks->probes; }
 
 uint64_t core_counter_alloc(Emu *emu) {
   CoreHooks *h = emu->hooks;
-  if (h->next_counter + 8 > IR_STATE_WINDOW - IR_COUNTERS_AT) return 0;
+  if (h->next_counter + 8 > IR_NATIVE_TARGETS_AT - IR_COUNTERS_AT) return 0;
   h->next_counter += 8;
   return h->next_counter - 8;
 }
@@ -261,7 +261,8 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
   KitEvent ev = {.kind = h->spec.event, .tid = t->tid, .pc = out->pc};
   KitInsn insn;
   switch ((CoreSiteKind)site->site) {
-  case SITE_EXEC: break;
+  case SITE_EXEC:
+  case SITE_REPEAT: break;
   case SITE_BLOCK: ev.block.n_insns = site->n_insns; break;
   case SITE_ACCESS:
     ev.access.addr = a;

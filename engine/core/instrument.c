@@ -6,6 +6,7 @@
 #include "core/hooks.h"
 #include "core/probe.h"
 #include "core/run.h"
+#include "ir/native.h"
 
 struct CoreWeaver {
   Emu *emu;
@@ -112,6 +113,14 @@ static bool offer(CoreWeaver *w, const CoreSite *site) {
   return stops;
 }
 
+/* Some probe will want the site. What a native operation's site needs is not free: no value of it
+ * is made before that is known. */
+static bool wanted(const CoreWeaver *w, const CoreSite *site) {
+  for (const CoreProbe *p = w->emu->hooks->probes; p; p = p->next)
+    if (p->sites >> site->kind & 1 && (!p->wants || p->wants((CoreProbe *)p, site))) return true;
+  return false;
+}
+
 static void stop_point(CoreWeaver *w, uint64_t pc) { core_emit(w, IR_stop_if_asked, 0, 0, 0, pc); }
 
 static CoreSite site_of(CoreWeaver *w, CoreSiteKind kind, const IrBlock *b, const IrInsn *i) {
@@ -131,6 +140,89 @@ static bool weave_access(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const
   return offer(w, &s);
 }
 
+/* ---- native operations ---- */
+
+static uint64_t record(const IrNative *n) { return (uint64_t)(uintptr_t)n; }
+
+/* The accesses of an instruction whose vector registers say which there are. */
+static bool weave_elements(CoreWeaver *w, CoreSite *s, const IrNative *n) {
+  bool stops = false;
+  for (unsigned i = 0; i < n->n_elements; i++) {
+    s->addr = core_emit(w, IR_element, (IrRef)i, 0, 0, record(n));
+    IrRef none = core_emit_imm(w, IR_NO_ELEMENT);
+    uint32_t g = core_guard_begin(w, core_emit(w, IR_ne, s->addr, none, 0, 0));
+    stops |= offer(w, s);
+    core_guard_end(w, g);
+  }
+  return stops;
+}
+
+static bool weave_native_accesses(CoreWeaver *w, const IrBlock *b, const IrInsn *i,
+                                  const IrNative *n) {
+  bool stops = false;
+  for (unsigned k = 0; k < n->n_accesses; k++) {
+    const IrAccess *a = &n->accesses[k];
+    CoreSite s = site_of(w, SITE_ACCESS, b, i);
+    s.size = a->size;
+    s.is_read = a->is_read;
+    s.is_write = a->is_write;
+    if (!wanted(w, &s)) continue;
+    if (n->element && !k) {
+      stops |= weave_elements(w, &s, n);
+      continue;
+    }
+    s.addr = core_emit(w, IR_ea, (IrRef)k, 0, 0, record(n));
+    stops |= offer(w, &s);
+  }
+  return stops;
+}
+
+static bool wants_accesses(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const IrNative *n) {
+  for (unsigned k = 0; k < n->n_accesses; k++) {
+    const IrAccess *a = &n->accesses[k];
+    CoreSite s = site_of(w, SITE_ACCESS, b, i);
+    s.size = a->size;
+    s.is_read = a->is_read;
+    s.is_write = a->is_write;
+    if (wanted(w, &s)) return true;
+  }
+  return false;
+}
+
+/* A repeated string instruction. Each iteration counts, as it does for a debugger that steps. */
+static bool weave_repeated(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const IrNative *n) {
+  bool stops = false;
+  CoreSite s = site_of(w, SITE_REPEAT, b, i);
+  bool counting = w->emu->opt.count_insns || wanted(w, &s);
+  if (counting) core_emit(w, IR_repeat_from, 0, 0, 0, record(n));
+  if (wants_accesses(w, b, i, n)) {
+    core_emit(w, IR_repeat, 0, 0, 0, record(n));
+    stops = weave_native_accesses(w, b, i, n);
+    core_emit(w, IR_native_once, 0, 0, 0, record(n));
+    core_emit(w, IR_repeat_end, 0, 0, 0, record(n));
+  } else {
+    core_emit(w, IR_native, 0, 0, 0, record(n));
+  }
+  if (!counting) return stops;
+  s.extra = core_emit(w, IR_repeated, 0, 0, 0, record(n));
+  if (w->emu->opt.count_insns) core_emit(w, IR_count_add, s.extra, 0, 0, 0);
+  offer(w, &s);
+  return stops;
+}
+
+/* Where a native branch goes, and whether. */
+static void native_branch(CoreWeaver *w, const IrBlock *b, const IrOp *op, CoreSite *s) {
+  const IrNative *n = ir_native_of(op);
+  s->pops = n->pops;
+  if (op->code == IR_native_br) {
+    s->taken = core_emit(w, IR_taken, 0, 0, 0, record(n));
+    s->to = core_emit(w, IR_select, s->taken, core_emit_imm(w, b->succ[0].pc),
+                      core_emit_imm(w, b->succ[1].pc), 0);
+  } else {
+    s->to = core_emit(w, IR_target, 0, 0, 0, record(n));
+  }
+}
+
 /* Branch and retirement of the block's last instruction, before its terminator transfers control.
  */
 static void weave_end(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const IrOp *op) {
@@ -139,7 +231,9 @@ static void weave_end(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const Ir
   if (w->emu->hooks->sites >> SITE_BRANCH & 1 && i->branch >= IR_BR_JUMP &&
       i->branch <= IR_BR_RET) {
     CoreSite s = site_of(w, SITE_BRANCH, b, i);
-    if (op->code == IR_jump_ind)
+    if (ir_is_native(op->code)) {
+      if (wanted(w, &s)) native_branch(w, b, op, &s);
+    } else if (op->code == IR_jump_ind)
       s.to = w->renamed[op->a];
     else
       s.to = core_emit_imm(w, b->succ[0].pc);
@@ -147,7 +241,7 @@ static void weave_end(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const Ir
       s.taken = w->renamed[op->a];
       s.to = core_emit(w, IR_select, s.taken, s.to, core_emit_imm(w, b->succ[1].pc), 0);
     }
-    offer(w, &s);
+    if (s.to) offer(w, &s);
   }
   CoreSite s = site_of(w, SITE_RETIRE, b, i);
   offer(w, &s);
@@ -187,6 +281,12 @@ static void weave_block(CoreWeaver *w, IrBlock *b) {
       insn = &r->insns[next_insn++];
       insn->first_op = (IrRef)w->n;
     }
+    const IrNative *native = ir_is_native(op->code) ? ir_native_of(op) : NULL;
+    if (native && native->repeats) {
+      stops_here |= weave_repeated(w, b, insn, native);
+      continue;
+    }
+    if (native) stops_here |= weave_native_accesses(w, b, insn, native);
     if (flags & (IR_LOADS | IR_STORES)) stops_here |= weave_access(w, b, insn, op);
     if (flags & IR_TERM) weave_end(w, b, insn, op);
     IrOp n = renamed(w, op);
@@ -217,11 +317,15 @@ bool core_observes_insns(Emu *emu, const IrRegion *r) {
   return wanted_inside(emu, r, 1u << SITE_EXEC | 1u << SITE_RETIRE);
 }
 
-void core_instrument(Emu *emu, IrRegion *r) {
+bool core_instruments(const Emu *emu) {
 #ifdef KIT_BARE /* to compare with: spec/engine/jit_spec.lua */
-  return;
+  return false;
 #endif
-  if (!emu->hooks->probes && !emu->budget_on && !emu->opt.count_insns) return;
+  return emu->hooks->probes || emu->budget_on || emu->opt.count_insns;
+}
+
+void core_instrument(Emu *emu, IrRegion *r) {
+  if (!core_instruments(emu)) return;
   CoreWeaver w = {.emu = emu, .r = r};
   w.ops = xmalloc(sizeof(IrOp) * IR_MAX_OPS);
   w.renamed = xcalloc(r->n_ops, sizeof(IrRef));

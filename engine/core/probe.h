@@ -23,6 +23,7 @@ typedef enum CoreSiteKind {
   SITE_EXEC,
   SITE_ACCESS,
   SITE_BRANCH,
+  SITE_REPEAT, /* a repeated string instruction was done, `extra` times beyond the first */
   SITE_RETIRE
 } CoreSiteKind;
 
@@ -37,8 +38,10 @@ typedef struct CoreSite {
   uint32_t size;
   bool is_read, is_write;
   /* SITE_BRANCH: insn->branch says the kind */
-  IrRef to;    /* where it goes, as a value */
-  IrRef taken; /* COND: non-zero if taken; else 0 */
+  IrRef to;      /* where it goes, as a value */
+  IrRef taken;   /* COND: non-zero if taken; else 0 */
+  uint32_t pops; /* RET: bytes it takes off the stack */
+  IrRef extra;   /* SITE_REPEAT */
 } CoreSite;
 
 typedef struct CoreWeaver CoreWeaver;

@@ -158,11 +158,13 @@ static void region_trap(CoreThread *t, const IrExit *x) {
   switch ((IrTrap)x->detail) {
   case IR_TRAP_SYSCALL:
     emu->stats.syscalls++;
+    if (emu->guest->enter_syscall) emu->guest->enter_syscall(t->state);
     emu->os->syscall(t);
     break;
   case IR_TRAP_BREAKPOINT:
     core_undo(t, x->block, pc);
-    emu->os->fault(t, SIGTRAP, TRAP_BRKPT, pc);
+    if (emu->guest->breakpoint_behind) t->state->pc = pc + emu->guest->min_insn;
+    emu->os->fault(t, SIGTRAP, emu->guest->breakpoint_behind ? SI_KERNEL : TRAP_BRKPT, pc);
     break;
   case IR_TRAP_ILLEGAL:
     core_undo(t, x->block, pc);
@@ -206,9 +208,11 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   Emu *emu = t->emu;
   IrState *s = t->state;
   if (core_reap(emu)) *link = NULL; /* it may point into what was freed */
-  bool one = *single;
+  bool one = *single | t->store_again;
   uint64_t flushes = emu->stats.flushes;
-  IrRegion *r = one ? core_region_single(emu, s->pc) : core_region(emu, s->pc);
+  IrRegion *r = t->store_again ? core_region_once(emu, s->pc)
+                : one          ? core_region_single(emu, s->pc)
+                               : core_region(emu, s->pc);
   if (!r) {
     const CoreArea *a = core_area(emu, s->pc);
     emu->os->fault(t, SIGSEGV, a && a->start <= s->pc ? SEGV_ACCERR : SEGV_MAPERR, s->pc);
@@ -219,7 +223,7 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
   bool chain = !one && !emu->opt.requires_dispatch && !emu->dispatchers;
   if (*link && chain) link_regions(emu, *link, r);
   *link = NULL;
-  *single = false;
+  *single = t->store_again = false;
   IrExit x = execute(t, r, chain);
   if (x.kind != IR_EXIT_BUDGET) t->skip_exec_pc = UINT64_MAX;
   switch (x.kind) {
@@ -241,7 +245,8 @@ _Noreturn static void guest_loop(CoreThread *t) {
     t->in_guest = t->in_region = false;
     t->skip_exec_pc = UINT64_MAX;
     core_undo(t, t->state->block, t->state->pc);
-    t->emu->os->fault(t, t->host_fault.signo, t->host_fault.code, t->host_fault.address);
+    if (!t->store_again)
+      t->emu->os->fault(t, t->host_fault.signo, t->host_fault.code, t->host_fault.address);
   }
   link = NULL;
   single = false;

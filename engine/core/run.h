@@ -15,6 +15,8 @@ _Noreturn void core_thread_vanish(CoreThread *t); /* ends the host thread, whate
 
 /* Region of exactly one instruction (stepping up to an exact count). */
 IrRegion *core_region_single(Emu *emu, uint64_t pc);
+/* The same, to be executed once, now. */
+IrRegion *core_region_once(Emu *emu, uint64_t pc);
 IrLinks *core_links(const Emu *emu);
 /* Frees regions that were dropped (true: there were some); only when no thread is inside one. */
 bool core_reap(Emu *emu);
@@ -39,6 +41,7 @@ void core_hooks_thread_end(CoreThread *t); /* per-thread results are merged */
 void core_raise_thread(CoreThread *t, bool created);
 /* instrument.c: weaves what hooks and fast paths ask for into a region. */
 void core_instrument(Emu *emu, IrRegion *r);
+bool core_instruments(const Emu *emu); /* there is something to weave */
 /* Somebody wants exact registers inside the region's blocks: no dead register writes may be
  * dropped. */
 bool core_observes_insns(Emu *emu, const IrRegion *r);

@@ -317,7 +317,7 @@ void core_interrupt(CoreThread *t) {
   bump(&t->park);
 }
 
-void core_interrupt_here(CoreThread *t, const void *ucontext) {
+void core_interrupt_here(CoreThread *t, void *ucontext) {
   core_interrupt(t);
   if (t->emu->jit) jit_interrupt(t->emu->jit, t->state, ucontext);
 }

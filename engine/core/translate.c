@@ -332,6 +332,17 @@ static void dump_host_code(Emu *emu, const IrRegion *r) {
     fprintf(emu->dump, "%02x%s", code[i], i + 1 == size ? "\n" : "");
 }
 
+/* Flags that nobody reads behind the region's direct exits: counters may change them. */
+static void look_behind(Emu *emu, IrRegion *r) {
+  for (uint32_t i = 0; i < r->n_blocks; i++)
+    for (int k = 0; k < r->blocks[i].n_succ; k++) {
+      IrSucc *succ = &r->blocks[i].succ[k];
+      const uint8_t *code;
+      size_t avail = succ->block < 0 ? fetch(emu, succ->pc, &code) : 0;
+      if (avail) succ->dead_flags = emu->guest->dead_flags(code, avail, succ->pc);
+    }
+}
+
 static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   CoreCache *c = emu->cache;
   const uint8_t *code;
@@ -346,8 +357,12 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   while (g.n_todo && !is_full(&g)) grow_block(&g, g.todo[--g.n_todo]);
   IrRegion *r = ir_builder_finish(c->builder);
   after(emu, r, "lift");
-  if (!emu->opt.no_optimise && !core_observes_insns(emu, r)) ir_optimise(r);
-  after(emu, r, "optimise");
+  if (emu->guest->convention.native) {
+    if (core_instruments(emu)) look_behind(emu, r);
+  } else {
+    if (!emu->opt.no_optimise && !core_observes_insns(emu, r)) ir_optimise(r);
+    after(emu, r, "optimise");
+  }
   core_instrument(emu, r);
   after(emu, r, "instrument");
   emu->stats.regions++;
@@ -362,6 +377,26 @@ static void start_over(Emu *emu) {
   core_reap(emu);
 }
 
+static void compile(Emu *emu, IrRegion *r) {
+  if (emu->jit && !jit_compile(emu->jit, r)) { /* full */
+    start_over(emu);
+    if (!jit_compile(emu->jit, r)) abort(); /* an empty cache has room for any region */
+  }
+  if (emu->dump && emu->jit) dump_host_code(emu, r);
+}
+
+/* For once: not found again, and its page not watched for stores. */
+IrRegion *core_region_once(Emu *emu, uint64_t pc) {
+  IrRegion *r = translate(emu, pc, true);
+  if (!r) return NULL;
+  compile(emu, r);
+  Cookie *k = arena_alloc(r->arena, sizeof *k);
+  *k = (Cookie){.single = true, .dead = true};
+  r->cookie = k;
+  vec_push(&emu->cache->dropped, r);
+  return r;
+}
+
 static IrRegion *lookup(Emu *emu, Map *map, uint64_t pc, bool single) {
   CoreCache *c = emu->cache;
   IrRegion *r = map_get(map, pc);
@@ -371,11 +406,7 @@ static IrRegion *lookup(Emu *emu, Map *map, uint64_t pc, bool single) {
   if (map->n >= max || (emu->jit && jit_wants_reset(emu->jit))) start_over(emu);
   r = translate(emu, pc, single);
   if (!r) return NULL;
-  if (emu->jit && !jit_compile(emu->jit, r)) { /* full */
-    start_over(emu);
-    if (!jit_compile(emu->jit, r)) abort(); /* an empty cache has room for any region */
-  }
-  if (emu->dump && emu->jit) dump_host_code(emu, r);
+  compile(emu, r);
   Cookie *k = arena_alloc(r->arena, sizeof *k);
   *k = (Cookie){.single = single};
   r->cookie = k;

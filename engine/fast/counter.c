@@ -69,6 +69,7 @@ static Slot *slot_for(KitCounter *c, uint64_t key, uint64_t to, uint32_t n) {
 static bool wants(CoreProbe *p, const CoreSite *site) {
   KitCounter *c = counter_of(p);
   if (site->kind == SITE_BLOCK) return site->block->n_insns > 0;
+  if (site->kind == SITE_REPEAT) return true;
   return core_event_site(c->spec.event, site) && core_filter_site(&c->spec.filter, site);
 }
 
@@ -136,8 +137,22 @@ static void emit_block(KitCounter *c, CoreWeaver *w, const CoreSite *site) {
   core_guard_end(w, g);
 }
 
+/* Iterations of a repeated instruction beyond the first: as executions of it. */
+static void emit_repeat(KitCounter *c, CoreWeaver *w, const CoreSite *site) {
+  Slot *s = slot_for(c, site->pc, UINT64_MAX, 1);
+  if (!s->pcs) {
+    s->pcs = xcalloc(1, sizeof *s->pcs);
+    s->pcs[0] = site->pc;
+  }
+  core_emit(w, IR_count_add, site->extra, 0, 0, s->offset);
+}
+
 static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *site) {
   KitCounter *c = counter_of(p);
+  if (site->kind == SITE_REPEAT) {
+    emit_repeat(c, w, site);
+    return;
+  }
   if (site->kind == SITE_BLOCK) {
     emit_block(c, w, site);
     return;
@@ -153,7 +168,7 @@ static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *site) {
 static Slot *find_block(KitCounter *c, const IrBlock *b) {
   uint64_t hash = map_hash(b->pc ^ map_hash(b->n_insns));
   for (Slot *s; (s = map_get(&c->by_key, hash)); hash++)
-    if (s->key == b->pc && s->n_insns == b->n_insns) return s;
+    if (s->key == b->pc && !s->to && s->n_insns == b->n_insns) return s;
   return NULL;
 }
 
@@ -328,7 +343,7 @@ static void free_counter(void *p) {
 
 KitStatus kit_count(KitEmu *emu, const KitCountSpec *spec, KitCounter **out) {
   uint32_t sites = core_event_sites(spec->event);
-  if (spec->event == KIT_EV_INSN) sites = 1u << SITE_BLOCK;
+  if (spec->event == KIT_EV_INSN) sites = 1u << SITE_BLOCK | 1u << SITE_REPEAT;
   if (!sites && spec->event != KIT_EV_SYSCALL)
     return core_fail(
         emu, KIT_E_ARGUMENT,

@@ -47,8 +47,7 @@ static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   switch ((IrBranch)s->insn->branch) {
   case IR_BR_CALL: core_emit(w, IR_cs_call, s->to, sp, 0, imm); break;
   case IR_BR_RET:
-    if (abi->ra < 0)
-      sp = core_emit(w, IR_add, sp, core_emit_imm(w, 8), 0, 0); /* the return pops its address */
+    if (s->pops) sp = core_emit(w, IR_add, sp, core_emit_imm(w, s->pops), 0, 0);
     core_emit(w, IR_cs_ret, s->to, sp, 0, imm);
     break;
   default: core_emit(w, IR_cs_jump, s->to, sp, 0, imm); break;

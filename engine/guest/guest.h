@@ -70,6 +70,7 @@ typedef struct GuestSignal {
   uint32_t altstack_flags;
   bool on_altstack;    /* switch to it */
   uint64_t trampoline; /* guest address of code that calls rt_sigreturn: where no restorer is */
+  uint64_t trap_no, error_code; /* of a CPU fault (x86: vector and error code), else 0 */
 } GuestSignal;
 
 /* Guest memory access for code below core/: returns false (and does nothing) on a bad range. */
@@ -97,6 +98,8 @@ typedef struct Guest {
   size_t sigreturn_code_size;
   IrConvention convention; /* what lives in host registers in lifted code */
   uint32_t n_ids;          /* rows of the instruction table */
+  bool coherent_code;      /* a store changes code at once (x86); else only a fence makes it seen */
+  bool breakpoint_behind;  /* a breakpoint trap leaves the pc behind the instruction */
 
   GuestDecode (*decode)(const uint8_t *code, size_t avail, uint64_t pc, GuestInsn *out);
   /* Appends the instruction's operations after its `insn`; a branch, trap or syscall ends the
@@ -115,6 +118,15 @@ typedef struct Guest {
   /* Undoes it; gives back the blocked mask and the sigaltstack. false: bad frame (the guest gets
    * SIGSEGV). */
   bool (*signal_pop)(IrState *s, GuestSignal *out, const GuestMem *mem);
+  /* What the system call instruction itself does to registers (x86-64: rcx, r11), pc being behind
+   * it; NULL: nothing. */
+  void (*enter_syscall)(IrState *s);
+  /* The CPU model that the program is to see ("x86-64-v2"); false: there is no such. NULL: no choice.
+   */
+  bool (*set_cpu)(IrState *s, const char *model);
+  /* Flags that are dead at pc, as the code there (`avail` bytes) overwrites them before it reads
+   * them: IR_FLAG_* (ir/native.h). NULL: not a guest of native operations. */
+  uint16_t (*dead_flags)(const uint8_t *code, size_t avail, uint64_t pc);
 } Guest;
 
 static inline uint64_t guest_reg(const Guest *g, const IrState *s, int reg) {

@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "ir/ir.h"
+#include "ir/native.h"
 
 struct IrBuilder {
   uint64_t pc;
   VEC(IrOp) ops;
   VEC(IrBlock) blocks;
   VEC(IrInsn) insns;
+  VEC(IrNative) natives;
   bool open; /* the last block has no terminator yet */
 };
 
@@ -21,12 +22,13 @@ void ir_builder_free(IrBuilder *b) {
   vec_free(&b->ops);
   vec_free(&b->blocks);
   vec_free(&b->insns);
+  vec_free(&b->natives);
   free(b);
 }
 
 void ir_builder_begin(IrBuilder *b, uint64_t pc) {
   b->pc = pc;
-  b->ops.n = b->blocks.n = b->insns.n = 0;
+  b->ops.n = b->blocks.n = b->insns.n = b->natives.n = 0;
   b->open = false;
   vec_push(&b->ops, (IrOp){.code = IR_nop}); /* reference 0 is no value */
 }
@@ -93,6 +95,34 @@ void ir_trap(IrBuilder *b, IrTrap trap, uint64_t next_pc) {
   end_block(b, 1, next_pc, 0);
 }
 
+/* ---- native operations ----------------------------------------------------------------------- */
+
+static uint64_t keep(IrBuilder *b, const IrNative *n) {
+  vec_push(&b->natives, *n);
+  return b->natives.n - 1;
+}
+
+void ir_native(IrBuilder *b, const IrNative *n) { ir_emit(b, IR_native, 0, 0, 0, keep(b, n)); }
+
+void ir_native_br(IrBuilder *b, const IrNative *n, uint64_t taken_pc, uint64_t next_pc) {
+  ir_emit(b, IR_native_br, 0, 0, 0, keep(b, n));
+  end_block(b, 2, taken_pc, next_pc);
+}
+
+void ir_native_jump(IrBuilder *b, const IrNative *n) {
+  ir_emit(b, IR_native_jump, 0, 0, 0, keep(b, n));
+  end_block(b, n->fix == IR_FIX_CALL, n->target, 0);
+}
+
+/* Until now they were numbers: the vector moved as it grew. */
+static void place_natives(IrBuilder *b, IrRegion *r) {
+  if (!b->natives.n) return;
+  IrNative *at = arena_alloc(r->arena, b->natives.n * sizeof *at);
+  memcpy(at, b->natives.at, b->natives.n * sizeof *at);
+  for (uint32_t k = 1; k < r->n_ops; k++)
+    if (ir_is_native(r->ops[k].code)) r->ops[k].imm = (uint64_t)(uintptr_t)&at[r->ops[k].imm];
+}
+
 /* ---- the region ------------------------------------------------------------------------------ */
 
 static void *copy_of(Arena *arena, const void *from, size_t n, size_t size) {
@@ -139,6 +169,7 @@ IrRegion *ir_builder_finish(IrBuilder *b) {
   r->n_ops = (uint32_t)b->ops.n;
   r->n_blocks = (uint32_t)b->blocks.n;
   r->n_insns = (uint32_t)b->insns.n;
+  place_natives(b, r);
   resolve(r);
   find_extent(r);
   return r;

@@ -166,10 +166,14 @@ static const char *check_imm(const Checker *c, const IrOp *op) {
   case IR_ring_open:
   case IR_edge_ind:
   case IR_cs_call:
+  case IR_native:
+  case IR_native_br:
+  case IR_native_jump:
+  case IR_ea:
   case IR_cs_jump: return op->imm ? NULL : fail(c, "has no record");
   case IR_count:
   case IR_count_if:
-    return op->imm % 8 || op->imm >= IR_STATE_WINDOW - IR_COUNTERS_AT
+    return op->imm % 8 || op->imm >= IR_NATIVE_TARGETS_AT - IR_COUNTERS_AT
                ? fail(c, "no such counter: %" PRIx64, op->imm)
                : NULL;
   case IR_budget:
@@ -186,8 +190,9 @@ static const char *check_imm(const Checker *c, const IrOp *op) {
 static const char *check_term(const Checker *c, const IrOp *op) {
   const IrBlock *b = c->block;
   static const int8_t ways[IR_OPCODES] = {
-      [IR_br] = 2, [IR_jump] = 1, [IR_trap] = 1, [IR_jump_ind] = 0};
-  if (b->n_succ != ways[op->code]) return fail(c, "block has %u ways out", b->n_succ);
+      [IR_br] = 2, [IR_jump] = 1, [IR_trap] = 1, [IR_jump_ind] = 0, [IR_native_br] = 2};
+  if (op->code == IR_native_jump ? b->n_succ > 1 : b->n_succ != ways[op->code])
+    return fail(c, "block has %u ways out", b->n_succ);
   for (int i = 0; i < b->n_succ; i++) {
     int32_t to = b->succ[i].block;
     if (to < -1 || to >= (int32_t)c->r->n_blocks) return fail(c, "way out to block %d", (int)to);

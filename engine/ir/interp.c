@@ -74,7 +74,8 @@ NO_SANITIZE IrExit ir_interp(IrRegion *r, IrState *s, IrLinks *links) {
   FORM(PLAIN, name) = &&plain_##name, FORM(PLAIN_IMM, name) = &&plain_imm_##name,                  \
               FORM(SEXT, name) = &&sext_##name, FORM(SEXT_IMM, name) = &&sext_imm_##name,          \
               FORM(BRANCH, name) = &&branch_##name, FORM(BRANCH_IMM, name) = &&branch_imm_##name,
-#define HAND(name, result, a, b, c, flags) FORM(PLAIN, name) = &&plain_##name,
+#define HAND(name, result, a, b, c, flags)   FORM(PLAIN, name) = &&plain_##name,
+#define NATIVE(name, result, a, b, c, flags) FORM(PLAIN, name) = &&plain_nop,
 #include "ir/ops.def"
   };
   uint64_t *const v = (uint64_t *)s; /* slots */

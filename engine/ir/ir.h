@@ -122,15 +122,6 @@ typedef enum IrTrap {
 /* Faults raised by trap_if (operand b). */
 typedef enum IrFault { IR_FAULT_MISALIGNED, IR_FAULT_ILLEGAL, IR_FAULT_DENIED } IrFault;
 
-/* A memory access of an instruction, for lowerings without micro-operations (guest/x64): the lifted
- * guests' accesses are their LOAD and STORE operations. */
-typedef struct IrAccess {
-  int16_t base, index; /* register numbers of the guest's table, -1: none */
-  uint8_t scale, size; /* size in bytes */
-  uint8_t is_write, is_read;
-  int64_t disp;
-} IrAccess;
-
 typedef struct IrInsn {
   uint64_t pc;
   uint64_t target; /* of a direct branch, else 0 */
@@ -146,7 +137,8 @@ typedef struct IrSucc {
   int32_t block;  /* index of a block of this region, or -1: leaves the region */
   IrRegion *link; /* chained region for an exit: valid while link_generation is the cache's */
   uint64_t link_generation;
-  uint32_t site; /* the JIT's exit, 0: none */
+  uint32_t site;       /* the JIT's exit, 0: none */
+  uint16_t dead_flags; /* native: flags (ir/native.h) that nobody reads there */
 } IrSucc;
 
 struct IrBlock {

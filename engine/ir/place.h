@@ -55,7 +55,8 @@ void ir_place_block(IrPlace *p, const IrBlock *b);
 int ir_operands(const IrOp *op, IrRef out[3]);
 /* Code behind the operation may change any guest register. */
 static inline bool ir_calls_out(const IrOp *op) {
-  return op->code == IR_call || op->code == IR_callout || op->code == IR_ring_open;
+  return op->code == IR_call || op->code == IR_callout || op->code == IR_ring_open ||
+         op->code == IR_element;
 }
 static inline uint16_t ir_slot(const IrOp *op) { return (uint16_t)(op->imm / 8); }
 static inline bool ir_is_comparison(unsigned code) { return code >= IR_eq && code <= IR_geu; }

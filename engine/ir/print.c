@@ -1,7 +1,7 @@
 /* Regions as text: the form shown at the head of ir.h. */
 #include <inttypes.h>
 
-#include "ir/ir.h"
+#include "ir/native.h"
 
 typedef const char *(*RegName)(uint64_t offset);
 
@@ -66,6 +66,11 @@ static void print_op(FILE *f, const IrRegion *r, const IrBlock *b, uint32_t k, R
     break;
   case IR_trap_if: fprintf(f, " %%%u, %s, %%%u", op->a, NAME_IN(fault_names, op->b), op->c); break;
   case IR_trap: fprintf(f, " %s", NAME_IN(trap_names, op->a)); break;
+  case IR_native:
+  case IR_native_br:
+  case IR_native_jump:
+    for (int i = 0; i < ir_native_of(op)->len; i++) fprintf(f, " %02x", ir_native_of(op)->bytes[i]);
+    break;
   case IR_nop:
   case IR_jump:
   case IR_fence: break;

@@ -19,6 +19,7 @@
 #define IR_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define IR_SCRATCH_AT                                                                              \
@@ -29,7 +30,12 @@
   0x25000 /* byte offset of a table of jump targets that are no function's entry */
 #define IR_NOT_ENTRIES  4096         /* its entries, one pc each */
 #define IR_COUNTERS_AT  0x2d000      /* byte offset of the counter area */
-#define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread: bounds the counters */
+#define IR_STATE_WINDOW (1ull << 30) /* bytes reserved per thread */
+/* Byte offset of the tables of indirect targets of native operations, which end the window and
+ * bound the counters: 2^16 entries of a code address by the low 16 bits of the pc, and behind it
+ * 2^16 IrTargets by a hash of it. */
+#define IR_NATIVE_TARGETS_AT (IR_STATE_WINDOW - (24ull << 16))
+#define IR_NATIVE_HASHED_AT  (IR_STATE_WINDOW - (16ull << 16))
 
 typedef struct IrState IrState;
 typedef struct IrRegion IrRegion;
@@ -40,6 +46,7 @@ struct IrState {
   uint64_t pc; /* guest pc: of the next instruction outside of regions; inside, of the current one
                 * wherever somebody may look (an access, a helper, a callout), else possibly of an
                 * earlier one */
+  uint64_t host_fs; /* the host thread's fs base, for handlers of signals (IR_HOST_FS_AT) */
   volatile uint32_t interrupt; /* non-zero: leave at the next region exit or back-edge (signals,
                                   baton, requests) */
   volatile uint32_t stop;      /* non-zero: a hook asked to stop; tested by stop_if_asked */
@@ -60,10 +67,17 @@ struct IrState {
     uint64_t vectors[16];
     uint8_t flags[64]; /* MXCSR's exception flags as fp_flags has them */
     uint64_t consts[16] __attribute__((aligned(16)));
+    /* Of native operations: the code to enter, the site that was left by, status flags as lahf and
+     * seto give them, rcx before a repeated instruction. */
+    const void *code;
+    uint64_t site, status, repeat_from;
   } jit;
 };
 
-/* The host code of the region at pc; pc is odd (no instruction's) where there is none. */
+#define IR_HOST_FS_AT 8 /* offset of host_fs: for assembly */
+_Static_assert(offsetof(IrState, host_fs) == IR_HOST_FS_AT, "assembly reaches it by number");
+
+/* The host code of the region at pc; pc is odd (no instruction's) where there is none (lifted guests). */
 typedef struct IrTarget {
   uint64_t pc;
   const void *code;
@@ -74,7 +88,10 @@ typedef struct IrTarget {
  * 0: none. */
 #define IR_INT_PINS 11
 #define IR_FP_PINS  12
+typedef struct IrNativeState IrNativeState;
 typedef struct IrConvention {
+  const IrNativeState
+      *native; /* native operations (ir/native.h): registers are in place; NULL: lifted */
   uint16_t int_pins[IR_INT_PINS], fp_pins[IR_FP_PINS];
   uint16_t fp_first, fp_count;
 } IrConvention;

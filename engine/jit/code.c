@@ -35,7 +35,7 @@ static void get_retired(Jit *j, X64 *x, unsigned reg) {
     x64_rm(x, X64_MOV_LOAD, reg, x64_gs(IR_COUNTERS_AT));
 }
 
-static void move_pins(Jit *j, X64 *x, bool to_state) {
+void jit_move_pins(Jit *j, X64 *x, bool to_state) {
   for (int i = 0; i < IR_INT_PINS; i++)
     if (j->pins.int_pins[i])
       x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, jit_int_pin[i],
@@ -47,11 +47,11 @@ static void move_pins(Jit *j, X64 *x, bool to_state) {
   move_retired(j, x, to_state);
 }
 
-static uint8_t *rx_of(const Jit *j, const X64 *x) { return j->rx + (x->at - j->rw); }
+uint8_t *jit_rx_of(const Jit *j, const X64 *x) { return j->rx + (x->at - j->rw); }
 
 /* uint32_t enter(void *code): at code, rsp is a multiple of 16. */
 static void make_enter(Jit *j, X64 *x) {
-  j->enter = rx_of(j, x);
+  j->enter = jit_rx_of(j, x);
   for (unsigned i = 0; i < sizeof callee_saved; i++) {
     if (callee_saved[i] >= 8) x64_byte(x, 0x41);
     x64_byte(x, 0x50 | (callee_saved[i] & 7));
@@ -59,17 +59,17 @@ static void make_enter(Jit *j, X64 *x) {
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8);
   x64_rr(x, X64_MOV_LOAD, RAX, RDI);
   x64_rm(x, X64_MOV_STORE, RSP, x64_gs(STATE(jit.host_sp)));
-  move_pins(j, x, false);
+  jit_move_pins(j, x, false);
   x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.guest_mxcsr)));
   x64_mi(x, X64_MOV_I, 0, x64_gs(STATE(jit.entering)), 0);
   x64_rr(x, X64_GROUP5 | X64_32, 4, RAX);
-  j->enter_end = rx_of(j, x);
+  j->enter_end = jit_rx_of(j, x);
 }
 
 /* Jumped to with the site's number in eax; returns it from enter. */
 static void make_leave(Jit *j, X64 *x) {
-  j->leave = rx_of(j, x);
-  move_pins(j, x, true);
+  j->leave = jit_rx_of(j, x);
+  jit_move_pins(j, x, true);
   x64_rm(x, X64_MXCSR, 3, x64_gs(STATE(jit.seen_mxcsr)));
   x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.host_mxcsr)));
   x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8);
@@ -122,7 +122,7 @@ static void break_at(Jit *j, const uint8_t *back) {
   if (r) break_region(j, r);
 }
 
-static void load_args(X64 *x) {
+void jit_load_args(X64 *x) {
   x64_rm(x, X64_MOV_LOAD, RDI, x64_gs(STATE(jit.self)));
   x64_rr(x, X64_MOV_LOAD, RSI, RCX);
   x64_rr(x, X64_MOV_LOAD, R8, RDX);
@@ -130,27 +130,27 @@ static void load_args(X64 *x) {
   x64_rm(x, X64_MOV_LOAD, RCX, x64_gs(STATE(jit.args[1])));
 }
 
-static void call_c(X64 *x, const void *fn) {
+void jit_call_c(X64 *x, const void *fn) {
   x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
   x64_rr(x, X64_GROUP5 | X64_32, 2, RAX);
 }
 
 /* A signal that came while C ran is seen here; one that comes later finds rip in the stub
  * (jit_interrupt). */
-static void was_interrupted(Jit *j, X64 *x, int32_t back_at) {
+void jit_was_interrupted(Jit *j, X64 *x, int32_t back_at) {
   x64_mi(x, X64_ALU_I | X64_32, ALU_CMP, x64_gs(STATE(interrupt)), 0);
   uint8_t *no = x64_jcc(x, CC_E);
   x64_mov_imm(x, RDI, (uint64_t)(uintptr_t)j);
   x64_rm(x, X64_MOV_LOAD, RSI, x64_at(RSP, back_at));
-  call_c(x, (const void *)(uintptr_t)break_at);
+  jit_call_c(x, (const void *)(uintptr_t)break_at);
   x64_patch(no, x->at);
 }
 
 /* Calls the JitFn in rax with rcx = imm, args[0] = a, args[1] = b, rdx = c. The function sees all
  * guest registers in the state and may change them. Returns in rax; scratch registers are lost. */
 static void make_call_full(Jit *j, X64 *x) {
-  j->call_full = rx_of(j, x);
-  move_pins(j, x, true);
+  j->call_full = jit_rx_of(j, x);
+  jit_move_pins(j, x, true);
   x64_rm(x, X64_MXCSR, 3, x64_gs(STATE(jit.seen_mxcsr)));
   x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.host_mxcsr)));
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8);
@@ -158,18 +158,18 @@ static void make_call_full(Jit *j, X64 *x) {
   x64_rr(x, X64_MOV_LOAD, R13, RCX);
   x64_rr(x, X64_MOV_LOAD, R14, RDX);
   x64_rm(x, X64_MOV_LOAD, RDI, x64_gs(STATE(jit.self)));
-  call_c(x, (const void *)(uintptr_t)merge_flags);
+  jit_call_c(x, (const void *)(uintptr_t)merge_flags);
   x64_rr(x, X64_MOV_LOAD, RCX, R13);
   x64_rr(x, X64_MOV_LOAD, RDX, R14);
-  load_args(x);
+  jit_load_args(x);
   x64_rr(x, X64_GROUP5 | X64_32, 2, R12);
   x64_rr(x, X64_MOV_LOAD, R12, RAX);
   x64_rm(x, X64_MOV_LOAD, RDI, x64_gs(STATE(jit.self)));
-  call_c(x, (const void *)(uintptr_t)set_mxcsr);
-  was_interrupted(j, x, 8);
+  jit_call_c(x, (const void *)(uintptr_t)set_mxcsr);
+  jit_was_interrupted(j, x, 8);
   x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8);
   x64_rr(x, X64_MOV_LOAD, RAX, R12);
-  move_pins(j, x, false);
+  jit_move_pins(j, x, false);
   x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.guest_mxcsr)));
   x64_byte(x, 0xc3);
 }
@@ -178,17 +178,17 @@ static void make_call_full(Jit *j, X64 *x) {
  * fp_rm and fp_flags: pins and vector registers are as before. */
 static void make_call_keep(Jit *j, X64 *x) {
   static const uint8_t lost[] = {RDI, R8, R9, R10, R11};
-  j->call_keep = rx_of(j, x);
+  j->call_keep = jit_rx_of(j, x);
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8 + 16 * 3);
   move_retired(j, x, true);
   for (unsigned i = 0; i < sizeof lost; i++)
     x64_rm(x, X64_MOV_STORE, lost[i], x64_at(RSP, (int32_t)(8 * i)));
   for (unsigned i = 0; i < 16; i++)
     x64_rm(x, X64_MOVSD_STORE, i, x64_gs(STATE(jit.vectors) + 8 * i));
-  load_args(x);
+  jit_load_args(x);
   x64_rr(x, X64_GROUP5 | X64_32, 2, RAX);
   x64_rm(x, X64_MOV_STORE, RAX, x64_gs(STATE(jit.result)));
-  was_interrupted(j, x, 8 + 16 * 3);
+  jit_was_interrupted(j, x, 8 + 16 * 3);
   x64_rm(x, X64_MOV_LOAD, RAX, x64_gs(STATE(jit.result)));
   for (unsigned i = 0; i < 16; i++)
     x64_rm(x, X64_MOVSD_LOAD, i, x64_gs(STATE(jit.vectors) + 8 * i));
@@ -198,7 +198,7 @@ static void make_call_keep(Jit *j, X64 *x) {
   x64_byte(x, 0xc3);
 }
 
-static void jump_to(Jit *j, X64 *x, const uint8_t *rx) {
+void jit_jump_to(Jit *j, X64 *x, const uint8_t *rx) {
   uint8_t *at = x64_jmp(x);
   x64_patch(at, jit_rw(j, rx));
 }
@@ -227,7 +227,7 @@ static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *fn) {
   x64_rm(x, X64_MOV_STORE, RDX, x64_gs(STATE(jit.args[1])));
   x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
   x64_mov_imm(x, RDX, 0);
-  jump_to(j, x, j->call_keep);
+  jit_jump_to(j, x, j->call_keep);
 }
 
 /* rsi = the call stack; returns if there is none; slow if a signal handler is running. */
@@ -249,7 +249,7 @@ static void begin_activation(X64 *x, X64Mem active, X64Mem inner) {
 
 static void make_cs_call(Jit *j, X64 *x) {
   Slow slow = {.n = 0}, other = {.n = 0}, elsewhere = {.n = 0};
-  j->cs_call = rx_of(j, x);
+  j->cs_call = jit_rx_of(j, x);
   get_callstack(x, &slow);
   x64_rm(x, X64_MOV_LOAD, RSI, AT(RSI, IrCallStack, top));
   x64_rm(x, X64_CMP, RDX, AT(RSI, IrCallFrame, sp));
@@ -308,7 +308,7 @@ static void end_activation(X64 *x, X64Mem inner, X64Mem active, X64Mem inclusive
 
 static void make_cs_ret(Jit *j, X64 *x) {
   Slow slow = {.n = 0};
-  j->cs_ret = rx_of(j, x);
+  j->cs_ret = jit_rx_of(j, x);
   get_callstack(x, &slow);
   x64_rm(x, X64_MOV_LOAD, RCX, AT(RSI, IrCallStack, top));
   x64_rm(x, X64_CMP, RAX, AT(RCX, IrCallFrame, ret_pc));
@@ -334,25 +334,26 @@ static void make_cs_ret(Jit *j, X64 *x) {
 
 static void make_stubs(Jit *j) {
   X64 x = {.at = j->rw, .base = j->rw, .end = j->rw + j->size};
-  make_enter(j, &x);
-  make_leave(j, &x);
-  make_call_full(j, &x);
-  make_call_keep(j, &x);
+  if (j->native) {
+    jit_native_enter(j, &x);
+    jit_native_leave(j, &x);
+    jit_native_call(j, &x);
+    jit_native_branches(j, &x);
+  } else {
+    make_enter(j, &x);
+    make_leave(j, &x);
+    make_call_full(j, &x);
+    make_call_keep(j, &x);
+  }
   make_cs_call(j, &x);
   make_cs_ret(j, &x);
-  j->calls_end = rx_of(j, &x);
-  j->dead = rx_of(j, &x); /* called from the entry of a dead region: its pc lies before the call */
-  x64_byte(&x, 0x58);     /* pop rax */
-  x64_rm(&x, X64_MOV_LOAD, RAX, x64_at(RAX, -5 - 8));
-  x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
-  x64_mov_imm(&x, RAX, JIT_SITE_DEAD);
-  jump_to(j, &x, j->leave);
-  j->indirect_even = rx_of(j, &x); /* target pc in rax; its low bit means nothing */
+  j->calls_end = jit_rx_of(j, &x);
+  j->indirect_even = jit_rx_of(j, &x); /* target pc in rax; its low bit means nothing */
   x64_ri(&x, X64_ALU_I, ALU_AND, RAX, -2);
-  j->indirect = rx_of(j, &x); /* target pc in rax */
+  j->indirect = jit_rx_of(j, &x); /* target pc in rax */
   x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
   x64_mov_imm(&x, RAX, JIT_SITE_INDIRECT);
-  jump_to(j, &x, j->leave);
+  jit_jump_to(j, &x, j->leave);
   j->first_free = j->used = (size_t)(x.at - j->rw + 63) & ~63ul;
 }
 
@@ -384,11 +385,13 @@ static void set_pins(Jit *j) {
 Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without) {
   Jit *j = xcalloc(1, sizeof *j);
   j->pins = *convention;
+  j->native = convention->native;
   j->size = code_size < JIT_MIN_SIZE ? JIT_MIN_SIZE : code_size;
   j->bmi =
       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi") && !(without & JIT_NO_BMI);
   j->lzcnt = __builtin_cpu_supports("lzcnt") && j->bmi;
   j->fma = __builtin_cpu_supports("fma") && !(without & JIT_NO_FMA);
+  if (j->native) jit_native_open(j);
   if (!map_code(j->size, &j->rw, &j->rx)) {
     free(j);
     return NULL;
@@ -397,7 +400,8 @@ Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without)
   make_stubs(j);
   j->place = ir_place_new(true);
   j->lower = jit_lower_new(j);
-  for (int i = 0; i < JIT_FIRST_SITE; i++) vec_push(&j->sites, (JitSite){0});
+  for (int i = 0; i < JIT_FIRST_SITE; i++)
+    vec_push(&j->sites, ((JitSite){.kind = IR_EXIT_NEXT, .pc_in_state = true}));
   return j;
 }
 
@@ -413,7 +417,7 @@ void jit_free(Jit *j) {
   free(j);
 }
 
-void jit_count_retired(Jit *j) { j->restart = true; }
+void jit_count_retired(Jit *j) { j->restart = !j->native; }
 bool jit_wants_reset(const Jit *j) { return j->restart; }
 
 void jit_reset(Jit *j) {
@@ -432,9 +436,9 @@ size_t jit_code_used(const Jit *j) { return j->used - j->first_free; }
 
 const uint8_t *jit_code(const Jit *j, const IrRegion *r, size_t *size, size_t *hot) {
   (void)j;
-  *size = r->host ? r->host->size - JIT_ENTRY : 0;
-  *hot = r->host ? r->host->hot - JIT_ENTRY : 0;
-  return r->host ? r->host->start + JIT_ENTRY : NULL;
+  *size = r->host ? r->host->size - (size_t)(r->host->entry - r->host->start) : 0;
+  *hot = r->host ? r->host->hot - (size_t)(r->host->entry - r->host->start) : 0;
+  return r->host ? r->host->entry : NULL;
 }
 
 /* A shared mapping is shared with the child of a fork as well: it gets a copy, made while nobody
@@ -504,9 +508,8 @@ void jit_drop(Jit *j, IrRegion *region) {
   if (!r || r->dead || !j->regions.n) return;
   point_sites(j, r, true);
   r->dead = true;
-  uint8_t *entry = r->start + JIT_ENTRY;
-  *jit_rw(j, entry) = 0xe8; /* call rel32 */
-  point_site(j, &(JitSite){.jump = entry + 1}, j->dead);
+  *jit_rw(j, r->entry) = 0xe9; /* jmp rel32 */
+  point_site(j, &(JitSite){.jump = r->entry + 1}, r->gone);
 }
 
 void jit_forget(Jit *j, IrRegion *region) {
@@ -526,19 +529,28 @@ void jit_forget(Jit *j, IrRegion *region) {
 void jit_link(Jit *j, IrSucc *succ, IrRegion *r) {
   if (!succ->site || !r->host || r->host->dead) return;
   JitSite *s = &j->sites.at[succ->site];
-  s->target = r->host->start + JIT_ENTRY;
+  s->target = r->host->entry;
   if (!s->from->broken && !s->from->dead) point_site(j, s, s->target);
 }
 
-void jit_forget_targets(Jit *j, IrState *s) {
+static void forget_targets(const Jit *j, IrState *s, bool all) {
+  if (j->native) {
+    jit_native_forget_targets(j, s, all);
+    return;
+  }
   IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT);
   for (int i = 0; i < IR_N_TARGETS; i++)
     if (t[i].pc != 1) t[i] = (IrTarget){1, j->indirect};
 }
 
+void jit_forget_targets(Jit *j, IrState *s) { forget_targets(j, s, true); }
+
 /* ---- in and out ------------------------------------------------------------------------------ */
 
-void jit_thread_start(IrState *s) { syscall(SYS_arch_prctl, ARCH_SET_GS, s); }
+void jit_thread_start(IrState *s) {
+  syscall(SYS_arch_prctl, ARCH_SET_GS, s);
+  syscall(SYS_arch_prctl, ARCH_GET_FS, &s->host_fs);
+}
 
 static void prepare(Jit *j, IrState *s) {
   if (s->jit.self == s) return; /* a copied state has its original's */
@@ -552,21 +564,30 @@ static void prepare(Jit *j, IrState *s) {
                                     [JIT_C_NAN32] = 0x7fc00000};
   for (size_t i = 0; i < sizeof consts / sizeof *consts; i++)
     if (consts[i]) s->jit.consts[i] = s->jit.consts[i + 1] = consts[i];
-  IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT);
-  for (int i = 0; i < IR_N_TARGETS; i++) t[i] = (IrTarget){1, j->indirect};
+  forget_targets(j, s, true);
+}
+
+/* Indirect branches to the region's pc find it from now on. */
+static void note_target(const Jit *j, IrState *s, const JitRegion *r) {
+  uint64_t pc = r->region->pc;
+  if (j->native)
+    jit_native_target(s, r);
+  else
+    ((IrTarget *)(void *)((char *)s + IR_TARGETS_AT))[pc >> 1 & (IR_N_TARGETS - 1)] =
+        (IrTarget){pc, r->entry};
 }
 
 IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
   prepare(j, s);
   if (j->broken.n) mend(j);
   vec_reserve(&j->broken, 64);
-  uint8_t *entry = r->host->start + JIT_ENTRY;
-  if (chain) {
-    IrTarget *t =
-        (IrTarget *)(void *)((char *)s + IR_TARGETS_AT) + (r->pc >> 1 & (IR_N_TARGETS - 1));
-    *t = (IrTarget){r->pc, entry};
-  }
-  set_mxcsr(s);
+  uint8_t *entry = r->host->entry;
+  if (chain) note_target(j, s, r->host);
+  if (j->native)
+    jit_native_before(j, s);
+  else
+    set_mxcsr(s);
+  s->jit.code = entry;
   s->jit.entering = r->host;
   __asm__ volatile("" ::: "memory");
   s->block = r->blocks;
@@ -576,13 +597,10 @@ IrExit jit_run(Jit *j, IrRegion *r, IrState *s, bool chain) {
   }
   uint32_t (*enter)(void *) = (uint32_t(*)(void *))(uintptr_t)j->enter;
   const JitSite *site = &j->sites.at[enter(entry)];
-  merge_flags(s);
+  if (!j->native) merge_flags(s);
   IrExit x = {.kind = (IrExitKind)site->kind, .detail = site->detail, .succ = site->succ};
-  if (site < j->sites.at + JIT_FIRST_SITE) {
-    x.kind = IR_EXIT_NEXT;
-    return x;
-  }
   if (!site->pc_in_state) s->pc = site->pc;
+  if (!site->from) return x;
   if (x.kind == IR_EXIT_FAULT) x.address = s->jit.fault_address;
   x.block = s->block = &site->from->region->blocks[site->block];
   return x;
@@ -610,6 +628,12 @@ bool jit_host_fault(Jit *j, IrState *s, void *ucontext) {
     g[REG_RIP] = (greg_t)(uintptr_t)(r->start + point->resume);
     return true;
   }
+  s->pc = r->region->insns[point->insn].pc;
+  s->block = &r->region->blocks[point->block];
+  if (j->native) {
+    jit_native_fault(j, s, point, uc);
+    return false;
+  }
   static const uint8_t greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                       REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                       REG_R12, REG_R13, REG_R14, REG_R15};
@@ -622,21 +646,27 @@ bool jit_host_fault(Jit *j, IrState *s, void *ucontext) {
       memcpy((char *)s + j->pins.fp_pins[i], &uc->uc_mcontext.fpregs->_xmm[jit_fp_pin[i] & 15], 8);
   s->jit.seen_mxcsr = uc->uc_mcontext.fpregs->mxcsr;
   merge_flags(s);
-  s->pc = r->region->insns[point->insn].pc;
-  s->block = &r->region->blocks[point->block];
   return false;
 }
 
-void jit_interrupt(Jit *j, IrState *s, const void *ucontext) {
+bool jit_in_dropped(const Jit *j, const void *ucontext) {
   const ucontext_t *uc = ucontext;
+  const JitRegion *r = region_at(j, (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+  return r && r->dead;
+}
+
+void jit_interrupt(Jit *j, IrState *s, void *ucontext) {
+  ucontext_t *uc = ucontext;
   const uint8_t *rip = (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-  jit_forget_targets(j, s);
+  forget_targets(j, s, false);
   if (s->jit.entering) break_region(j, s->jit.entering);
   if (rip < j->rx || rip >= j->rx + j->size)
     return; /* in C: whoever called it looks at s->interrupt */
   JitRegion *r = NULL;
   if (rip >= j->enter && rip < j->enter_end)
-    r = region_at(j, (const uint8_t *)(uintptr_t)uc->uc_mcontext.gregs[REG_RAX]);
+    r = region_at(j, s->jit.code);
+  else if (rip >= j->native_checked && rip < j->native_missed)
+    uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)j->native_missed;
   else if (rip >= j->call_full && rip < j->calls_end)
     r = region_at(j, *(uint8_t **)(uintptr_t)(s->jit.host_sp - 8) - 1);
   else

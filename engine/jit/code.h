@@ -3,6 +3,7 @@
 #define JIT_CODE_H
 
 #include "base/vec.h"
+#include "ir/native.h"
 #include "ir/place.h"
 #include "jit/jit.h"
 #include "jit/x64.h"
@@ -12,45 +13,52 @@ typedef struct JitPoint {
   uint32_t offset; /* of the host instruction after the operation began, from the region's start */
   uint16_t insn;
   uint16_t block;
-  uint32_t resume; /* a fault here means nothing: go on at this offset; 0: it is the guest's */
+  uint32_t resume;  /* a fault here means nothing: go on at this offset; 0: it is the guest's */
+  uint16_t lost;    /* native: guest registers that are in the state, not in their own */
+  bool flags_saved; /* likewise the status flags */
 } JitPoint;
 
 typedef struct JitRegion {
   IrRegion *region;
-  uint8_t *start;     /* executable; begins with the guest pc (8 bytes), then the entry */
+  uint8_t *start; /* executable; native: where indirect branches enter */
+  uint8_t *entry;
+  uint8_t *gone;      /* the stub where the entry leads once the region is dead */
   uint32_t size, hot; /* bytes; hot: without what is put aside */
   uint32_t first_site, n_sites, n_points;
   JitPoint *points;
   bool broken, dead;
 } JitRegion;
 
-#define JIT_ENTRY 8 /* from JitRegion.start */
-
 typedef struct JitSite {
   uint8_t *jump; /* its rel32 (executable address); NULL: a stub only */
   uint8_t *stub;
   uint8_t *target; /* where it should lead now */
-  JitRegion *from;
-  IrSucc *succ; /* IR_EXIT_NEXT: where it leads */
-  uint64_t pc;  /* of the guest, when it is left there; unless the stub stores it */
+  JitRegion *from; /* NULL: it outlives its region, or has none */
+  IrSucc *succ;    /* IR_EXIT_NEXT: where it leads */
+  uint64_t pc;     /* of the guest, when it is left there; unless the stub stores it */
   uint32_t detail;
   uint16_t block;
   uint8_t kind; /* IrExitKind */
   uint8_t pc_in_state;
 } JitSite;
 
-enum { JIT_SITE_DEAD, JIT_SITE_INDIRECT, JIT_FIRST_SITE };
+enum { JIT_SITE_INDIRECT, JIT_FIRST_SITE };
 
 struct Jit {
   IrConvention pins;
+  const IrNativeState *native; /* of a guest of native operations, else NULL */
+  unsigned vector_width;       /* bytes of the host's vector registers */
   bool count_retired; /* the last integer pin holds the retired-instruction count instead */
   uint8_t pin_of[IR_STATE_SLOTS]; /* state slot -> host register (16 and up: xmm), X64_NONE */
   bool bmi, fma, lzcnt, restart;
   uint8_t *rx, *rw, *fork_rx, *fork_rw; /* fork_: the child's, while there is a fork */
   size_t size, used, first_free;
-  /* Stubs, executable addresses. */
-  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end, *dead,
+  /* Stubs, executable addresses. native_indirect: what an indirect branch does that finds
+   * another region than its target's; from native_checked on it has seen that nobody interrupts. */
+  uint8_t *native_indirect, *native_checked, *native_missed;
+  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end,
       *indirect, *indirect_even;
+
   VEC(JitSite) sites;
   VEC(JitRegion *) regions; /* in code order */
   VEC(JitRegion *) broken;
@@ -67,6 +75,28 @@ typedef uint64_t JitFn(IrState *s, uint64_t imm, uint64_t a, uint64_t b, uint64_
 /* fns.c: an operation's semantics as a function (NULL: it has none), and the hand-written ones. */
 extern JitFn *const jit_fns[IR_OPCODES];
 JitFn jit_callstack_room;
+
+/* code.c, for native.c */
+uint8_t *jit_rx_of(const Jit *j, const X64 *x);
+void jit_jump_to(Jit *j, X64 *x, const uint8_t *rx);
+void jit_move_pins(Jit *j, X64 *x, bool to_state);
+void jit_load_args(X64 *x);
+void jit_call_c(X64 *x, const void *fn);
+void jit_was_interrupted(Jit *j, X64 *x, int32_t back_at);
+
+/* native.c: the ways in and out of native operations */
+void jit_native_enter(Jit *j, X64 *x);
+void jit_native_leave(Jit *j, X64 *x);
+void jit_native_call(Jit *j, X64 *x);
+void jit_native_branches(Jit *j, X64 *x);
+void jit_native_open(Jit *j);
+void jit_native_before(const Jit *j, IrState *s);
+void jit_native_fault(const Jit *j, IrState *s, const JitPoint *point, const void *ucontext);
+void jit_native_forget_targets(const Jit *j, IrState *s, bool all);
+void jit_native_target(IrState *s, const JitRegion *r);
+/* Restores status flags from the state; rax is lost. */
+void jit_native_load_flags(X64 *x);
+void jit_native_save_flags(X64 *x); /* likewise */
 
 /* lower.c: emits r at the end of the code; false: no room. */
 bool jit_lower(Jit *j, JitRegion *jr);

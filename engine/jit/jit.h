@@ -68,9 +68,11 @@ void jit_after_fork(Jit *j, bool child);
  * code, completes the state: registers, pc, block. true: it was not the guest's, and the context
  * goes on behind it. */
 bool jit_host_fault(Jit *j, IrState *s, void *ucontext);
+/* The context is in the code of a region that was dropped. */
+bool jit_in_dropped(const Jit *j, const void *ucontext);
 /* In a signal handler on the thread of s, once s->interrupt is set: translated code leaves at its
  * next site. */
-void jit_interrupt(Jit *j, IrState *s, const void *ucontext);
+void jit_interrupt(Jit *j, IrState *s, void *ucontext);
 /* jit_reset is wanted before the next region is made. */
 bool jit_wants_reset(const Jit *j);
 /* Bytes of code in use. */

@@ -22,9 +22,10 @@ Lower *jit_lower_new(Jit *j) {
   Lower *l = xcalloc(1, sizeof *l);
   l->j = j;
   l->p = j->place;
-  l->reg = xcalloc(IR_MAX_OPS, sizeof *l->reg + sizeof *l->saved + sizeof *l->xmm);
+  l->reg = xcalloc(IR_MAX_OPS, sizeof *l->reg + 3 * sizeof(bool));
   l->saved = (bool *)(l->reg + IR_MAX_OPS);
   l->xmm = l->saved + IR_MAX_OPS;
+  l->flags_live = l->xmm + IR_MAX_OPS;
   return l;
 }
 
@@ -94,6 +95,7 @@ unsigned low_temp(Lower *l, bool xmm) {
   }
   if (best == X64_NONE) abort(); /* no operation needs more than there are */
   evict(l, best);
+  low_lose(l, best);
   l->locked |= 1u << best;
   return best;
 }
@@ -101,6 +103,7 @@ unsigned low_temp(Lower *l, bool xmm) {
 /* This very scratch register, free and locked. */
 void low_take(Lower *l, unsigned reg) {
   evict(l, reg);
+  low_lose(l, reg);
   l->locked |= 1u << reg;
 }
 
@@ -256,7 +259,7 @@ void low_result(Lower *l, IrRef ref, unsigned from) {
   claim(l, from, ref);
 }
 
-static void release(Lower *l) {
+void low_release(Lower *l) {
   l->locked = 0;
   for (unsigned reg = 0; reg < LOW_SCRATCH; reg++)
     if (l->in_reg[reg] && l->p->last_use[l->in_reg[reg]] <= l->now) forget_reg(l, reg);
@@ -317,6 +320,17 @@ static void classify(Lower *l, const IrBlock *b) {
   }
 }
 
+void low_call_on_host(Lower *l, const uint8_t *stub) {
+  const IrNativeState *native = l->j->native;
+  X64Mem sp = x64_gs(native ? native->gpr + 8u * RSP : 0);
+  if (native) {
+    x64_rm(&l->x, X64_MOV_STORE, RSP, sp);
+    x64_rm(&l->x, X64_MOV_LOAD, RSP, x64_gs(offsetof(IrState, jit.host_sp)));
+  }
+  x64_patch(x64_call(&l->x), jit_rw(l->j, stub));
+  if (native) x64_rm(&l->x, X64_MOV_LOAD, RSP, sp);
+}
+
 /* ---- exits ----------------------------------------------------------------------------------- */
 
 uint32_t low_site(Lower *l, JitSite site) {
@@ -326,20 +340,24 @@ uint32_t low_site(Lower *l, JitSite site) {
   return (uint32_t)(l->j->sites.n - 1);
 }
 
-static uint8_t *rx(const Lower *l, const uint8_t *rw) { return l->j->rx + (rw - l->j->rw); }
+uint8_t *low_rx(const Lower *l, const uint8_t *rw) { return l->j->rx + (rw - l->j->rw); }
 
 /* Emits the stub of a site; returns its writable address. */
 static uint8_t *site_stub(Lower *l, uint32_t site) {
   uint8_t *at = l->x.at;
-  x64_mov_imm(&l->x, RAX, site);
+  if (l->j->native)
+    x64_mi(&l->x, X64_MOV_I | X64_32, 0, x64_gs(offsetof(IrState, jit.site)), (int32_t)site);
+  else
+    x64_mov_imm(&l->x, RAX, site);
   x64_patch(x64_jmp(&l->x), jit_rw(l->j, l->j->leave));
-  l->j->sites.at[site].stub = rx(l, at);
+  l->j->sites.at[site].stub = low_rx(l, at);
   return at;
 }
 
 void low_put_aside(Lower *l, LowCold c) {
   c.block = l->block;
   c.insn = l->insn;
+  c.window = l->window;
   vec_push(&l->cold, c);
 }
 
@@ -349,7 +367,11 @@ void low_exit(Lower *l, uint8_t *jump, JitSite site) {
 }
 
 void low_point(Lower *l) {
-  JitPoint p = {.offset = (uint32_t)(l->x.at - l->start), .insn = l->insn, .block = l->block};
+  JitPoint p = {.offset = (uint32_t)(l->x.at - l->start),
+                .insn = l->insn,
+                .block = l->block,
+                .lost = l->window.lost,
+                .flags_saved = l->window.flags_saved};
   vec_push(&l->points, p);
 }
 
@@ -358,34 +380,34 @@ void low_point(Lower *l) {
 void low_resume_here(Lower *l) { vec_last(&l->points).resume = (uint32_t)(l->x.at - l->start); }
 
 /* The way succ out of the current block, taken by the jump at `jump`. */
-static void flow(Lower *l, uint8_t *jump, IrSucc *succ) {
+void low_flow(Lower *l, uint8_t *jump, IrSucc *succ) {
   if (succ->block < 0) {
     succ->site = low_site(
-        l, (JitSite){.kind = IR_EXIT_NEXT, .succ = succ, .pc = succ->pc, .jump = rx(l, jump)});
+        l, (JitSite){.kind = IR_EXIT_NEXT, .succ = succ, .pc = succ->pc, .jump = low_rx(l, jump)});
     low_put_aside(l, (LowCold){.kind = COLD_EXIT, .jump = jump, .site = succ->site});
     return;
   }
   LowJump to = {.jump = jump, .block = (uint16_t)succ->block};
   if (succ->block <= (int)l->block) { /* every loop has such an edge: it can be interrupted */
     to.site =
-        low_site(l, (JitSite){.kind = IR_EXIT_INTERRUPT, .pc = succ->pc, .jump = rx(l, jump)});
+        low_site(l, (JitSite){.kind = IR_EXIT_INTERRUPT, .pc = succ->pc, .jump = low_rx(l, jump)});
     low_put_aside(l, (LowCold){.kind = COLD_BACK_EDGE, .site = to.site});
   }
   vec_push(&l->jumps, to);
 }
 
-static bool falls_through(const Lower *l, const IrSucc *succ) {
+bool low_falls_through(const Lower *l, const IrSucc *succ) {
   return succ->block == (int)l->block + 1;
 }
 
 static void lower_br(Lower *l, const IrOp *op, IrBlock *b) {
   X64Cond cc = low_condition(l, op->a);
-  if (falls_through(l, &b->succ[0])) {
-    flow(l, x64_jcc(&l->x, cc ^ 1), &b->succ[1]);
+  if (low_falls_through(l, &b->succ[0])) {
+    low_flow(l, x64_jcc(&l->x, cc ^ 1), &b->succ[1]);
     return;
   }
-  flow(l, x64_jcc(&l->x, cc), &b->succ[0]);
-  if (!falls_through(l, &b->succ[1])) flow(l, x64_jmp(&l->x), &b->succ[1]);
+  low_flow(l, x64_jcc(&l->x, cc), &b->succ[0]);
+  if (!low_falls_through(l, &b->succ[1])) low_flow(l, x64_jmp(&l->x), &b->succ[1]);
 }
 
 static void lower_jump_ind(Lower *l, const IrOp *op) {
@@ -404,7 +426,7 @@ static void lower_jump_ind(Lower *l, const IrOp *op) {
 
 static void lower_trap(Lower *l, const IrOp *op, IrBlock *b) {
   if (op->a == IR_TRAP_NEXT) {
-    flow(l, x64_jmp(&l->x), &b->succ[0]);
+    low_flow(l, x64_jmp(&l->x), &b->succ[0]);
     return;
   }
   bool here = op->a == IR_TRAP_BREAKPOINT || op->a == IR_TRAP_ILLEGAL;
@@ -416,9 +438,11 @@ static void lower_end(Lower *l, const IrOp *op, IrBlock *b) {
   switch (op->code) {
   case IR_br: lower_br(l, op, b); break;
   case IR_jump:
-    if (!falls_through(l, &b->succ[0])) flow(l, x64_jmp(&l->x), &b->succ[0]);
+    if (!low_falls_through(l, &b->succ[0])) low_flow(l, x64_jmp(&l->x), &b->succ[0]);
     break;
   case IR_jump_ind: lower_jump_ind(l, op); break;
+  case IR_native_br:
+  case IR_native_jump: low_native_end(l, op, b); break;
   default: lower_trap(l, op, b); break;
   }
 }
@@ -445,7 +469,7 @@ static void restore(Lower *l, const LowSnapshot *s) {
 static uint32_t lower_guard(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   X64Cond cc = low_condition(l, op->a);
-  release(l);
+  low_release(l);
   LowCold c = {.kind = COLD_GUARD, .jump = x64_jcc(&l->x, cc), .k = k};
   c.snapshot = arena_new_array(l->r->arena, LowSnapshot, 1);
   snapshot(l, c.snapshot);
@@ -458,7 +482,7 @@ static uint32_t lower_guard(Lower *l, uint32_t k) {
 static uint32_t lower_plane_guard(Lower *l, uint32_t k) {
   LowCold c = low_plane_test(l, k);
   l->now = k + 1;
-  release(l);
+  low_release(l);
   c.k = k + 1;
   c.snapshot = arena_new_array(l->r->arena, LowSnapshot, 1);
   snapshot(l, c.snapshot);
@@ -471,6 +495,7 @@ static void cold_guard(Lower *l, const LowCold *c) {
   restore(l, c->snapshot);
   uint32_t end = c->k + 1 + (uint32_t)low_op(l, (IrRef)c->k)->imm;
   for (uint32_t k = c->k + 1; k < end;) k = low_operation(l, k);
+  low_window_restore(l, l->window.lost & ~c->window.lost, false);
   for (unsigned i = 0; i < LOW_SCRATCH; i++) {
     IrRef v = c->snapshot->in_reg[i];
     if (!v || l->in_reg[i] == v || l->p->last_use[v] <= c->k) continue;
@@ -486,6 +511,10 @@ uint32_t low_operation(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   l->now = k;
   if (op->code == IR_insn) l->insn = op->a;
+  if (l->j->native) {
+    low_window_at(l, k);
+    if (low_native(l, k)) return k + 1;
+  }
   if (op->code == IR_guard) return lower_guard(l, k);
   if (low_is_plane_guard(l, k)) return lower_plane_guard(l, k);
   uint32_t next = k + 1;
@@ -494,7 +523,7 @@ uint32_t low_operation(Lower *l, uint32_t k) {
   else
     next = low_body(l, k);
   l->now = next - 1;
-  release(l);
+  low_release(l);
   return next;
 }
 
@@ -526,12 +555,14 @@ static void lower_cold(Lower *l) {
     LowCold c = l->cold.at[i];
     l->block = c.block;
     l->insn = c.insn;
+    l->window = c.window;
     if (c.jump) x64_patch(c.jump, l->x.at);
     switch (c.kind) {
     case COLD_EXIT: {
+      low_window_restore(l, c.window.lost, c.window.flags_saved);
       uint8_t *stub = site_stub(l, c.site);
       JitSite *s = &l->j->sites.at[c.site];
-      s->target = rx(l, stub);
+      s->target = low_rx(l, stub);
       break;
     }
     case COLD_BACK_EDGE: site_stub(l, c.site); break;
@@ -539,11 +570,13 @@ static void lower_cold(Lower *l) {
     case COLD_PLANE: cold_guard(l, &c); break;
     case COLD_FAULT:
       fault_address(l, &c);
+      low_window_restore(l, c.window.lost, c.window.flags_saved);
       site_stub(l, c.site);
       break;
     case COLD_BUDGET:
       x64_mi(&l->x, X64_ALU_I, ALU_ADD, x64_gs(offsetof(IrState, budget)),
              low_op(l, (IrRef)c.k)->a);
+      low_window_restore(l, c.window.lost, c.window.flags_saved);
       site_stub(l, c.site);
       break;
     case COLD_DIVIDE: low_cold_divide(l, &c); break;
@@ -556,7 +589,7 @@ static void aim_jumps(Lower *l) {
   for (size_t i = 0; i < l->jumps.n; i++) {
     const LowJump *to = &l->jumps.at[i];
     x64_patch(to->jump, l->start + l->block_at[to->block]);
-    if (to->site) l->j->sites.at[to->site].target = rx(l, l->start + l->block_at[to->block]);
+    if (to->site) l->j->sites.at[to->site].target = low_rx(l, l->start + l->block_at[to->block]);
   }
 }
 
@@ -572,8 +605,13 @@ bool jit_lower(Jit *j, JitRegion *jr) {
   l->cold.n = l->jumps.n = l->points.n = 0;
   jr->start = j->rx + start;
   jr->first_site = (uint32_t)j->sites.n;
+  l->window = (LowWindow){.open = false};
   ir_place_begin(l->p, r);
-  x64_word64(&l->x, r->pc);
+  if (j->native) {
+    low_native_flags(l);
+    low_native_entry(l);
+  }
+  jr->entry = low_rx(l, l->x.at);
   for (uint32_t i = 0; i < r->n_blocks; i++) {
     l->block = (uint16_t)i;
     l->block_at[i] = (uint32_t)(l->x.at - l->start);
@@ -581,6 +619,10 @@ bool jit_lower(Jit *j, JitRegion *jr) {
   }
   jr->hot = (uint32_t)(l->x.at - l->start);
   lower_cold(l);
+  l->block = 0;
+  uint32_t dead = low_site(l, (JitSite){.kind = IR_EXIT_NEXT, .pc = r->pc});
+  j->sites.at[dead].from = NULL;
+  jr->gone = low_rx(l, site_stub(l, dead));
   aim_jumps(l);
   jr->n_sites = (uint32_t)j->sites.n - jr->first_site;
   if (l->x.full || (size_t)(l->x.end - l->x.at) < 64) {

@@ -8,6 +8,13 @@
 #define LOW_SCRATCH                                                                                \
   20 /* registers below this number may hold values: gprs, then xmm0-xmm3 as 16-19 */
 
+/* Between native operations: which guest registers are not in their own host registers now. */
+typedef struct LowWindow {
+  bool open, flags_saved, counts; /* counts: nothing but counters, where flags must not change */
+  uint16_t stored;                /* in the state as well */
+  uint16_t lost;                  /* in the state only */
+} LowWindow;
+
 typedef struct LowSnapshot {
   IrRef in_reg[LOW_SCRATCH];
   bool saved[LOW_SCRATCH];
@@ -37,6 +44,7 @@ typedef struct LowCold {
   uint8_t a, b, c, d; /* registers, X64_NONE */
   uint16_t block, insn;
   LowSnapshot *snapshot;
+  LowWindow window;
 } LowCold;
 
 typedef struct LowJump { /* to a block of the region */
@@ -61,6 +69,9 @@ typedef struct Lower {
   uint16_t block, insn;
   bool inline_rounding; /* the block has made sure that the dynamic rounding mode is one of the
                            host's */
+  LowWindow window;
+  bool *flags_live;                /* native: some status flag matters before this operation */
+  uint8_t *repeat, *repeat_out[3]; /* the loop of a repeated instruction: its head, its ways out */
   VEC(LowCold) cold;
   VEC(LowJump) jumps;
   VEC(JitPoint) points;
@@ -88,12 +99,31 @@ void low_defined(Lower *l, IrRef ref);
 unsigned low_where(const Lower *l, IrRef ref); /* register in which low_def has it made */
 void low_result(Lower *l, IrRef ref, unsigned from);
 void low_spill_all(Lower *l);
+void low_release(Lower *l);
 uint32_t low_site(Lower *l, JitSite site);
 void low_put_aside(Lower *l, LowCold c);
 void low_exit(Lower *l, uint8_t *jump, JitSite site);
 void low_point(Lower *l);
 void low_resume_here(Lower *l);
 uint32_t low_operation(Lower *l, uint32_t k); /* returns the next one to lower */
+
+void low_call_on_host(Lower *l, const uint8_t *stub); /* on the host's stack */
+uint8_t *low_rx(const Lower *l, const uint8_t *rw);
+void low_flow(Lower *l, uint8_t *jump, IrSucc *succ);
+bool low_falls_through(const Lower *l, const IrSucc *succ);
+
+/* lower_native.c */
+void low_native_entry(Lower *l);
+void low_native_flags(Lower *l); /* where flags are live, if there is instrumentation */
+/* Opens or closes the window before the operation at k. */
+void low_window_at(Lower *l, uint32_t k);
+/* The register is about to be overwritten. */
+void low_lose(Lower *l, unsigned reg);
+void low_lose_scratch(Lower *l);
+/* Registers and flags as the guest has them. */
+void low_window_restore(Lower *l, uint16_t lost, bool flags);
+bool low_native(Lower *l, uint32_t k);
+void low_native_end(Lower *l, const IrOp *op, IrBlock *b);
 
 /* lower_ops.c */
 uint32_t low_body(Lower *l, uint32_t k);

@@ -63,10 +63,13 @@ static void pass_register(Lower *l, unsigned reg, int n) {
  * well. */
 static void save_scratch(Lower *l, bool vectors, bool restore) {
   static const uint8_t keep[] = {RAX, RCX, RDX, RSI};
-  for (unsigned i = 0; i < sizeof keep; i++)
+  for (unsigned i = 0; i < sizeof keep; i++) {
+    bool guests = l->j->native && !(l->window.lost >> keep[i] & 1);
     x64_rm(&l->x, restore ? X64_MOV_LOAD : X64_MOV_STORE, keep[i],
-           x64_gs(offsetof(IrState, jit.saved) + 8 * i));
-  for (unsigned i = 0; vectors && i < 4; i++)
+           guests ? x64_gs(l->j->native->gpr + 8u * keep[i])
+                  : x64_gs(offsetof(IrState, jit.saved) + 8 * i));
+  }
+  for (unsigned i = 0; vectors && !l->j->native && i < 4; i++)
     x64_rm(&l->x, restore ? X64_MOVSD_LOAD : X64_MOVSD_STORE, i,
            x64_gs(offsetof(IrState, jit.vectors) + 8 * i));
 }
@@ -83,7 +86,7 @@ static void cold_call(Lower *l, const LowCold *c) {
   x64_rm(&l->x, X64_MOV_LOAD, RDX, x64_gs(offsetof(IrState, jit.args[2])));
   x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)jit_fns[op->code]);
   x64_mov_imm(&l->x, RCX, op->imm);
-  x64_patch(x64_call(&l->x), jit_rw(l->j, full ? l->j->call_full : l->j->call_keep));
+  low_call_on_host(l, full ? l->j->call_full : l->j->call_keep);
   if (full) x64_rm(&l->x, X64_MOV_STORE, RAX, x64_gs(offsetof(IrState, jit.result)));
   save_scratch(l, full, true);
   if (c->d != X64_NONE)

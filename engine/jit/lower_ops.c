@@ -560,6 +560,7 @@ void low_say_where(Lower *l) {
 void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, IrRef c,
               uint64_t c_raw, bool full) {
   const IrOp *op = low_op(l, (IrRef)k);
+  low_lose_scratch(l);
   pass(l, a, 0);
   pass(l, b, 1);
   if (c) low_fetch(l, RDX, c);
@@ -568,17 +569,18 @@ void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, I
   if (full) low_say_where(l);
   x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)fn);
   x64_mov_imm(&l->x, RCX, imm);
-  x64_patch(x64_call(&l->x), jit_rw(l->j, full ? l->j->call_full : l->j->call_keep));
+  low_call_on_host(l, full ? l->j->call_full : l->j->call_keep);
   if (ir_op_info[op->code].result != IR_NONE && l->p->uses[k]) low_result(l, (IrRef)k, RAX);
 }
 
 /* Calls a stub with rax = a, rdx = b, rcx = imm. */
 void low_call_stub(Lower *l, uint64_t imm, IrRef a, IrRef b, const uint8_t *stub) {
+  low_lose_scratch(l);
   low_fetch(l, RAX, a);
   low_fetch(l, RDX, b);
   low_spill_all(l);
   x64_mov_imm(&l->x, RCX, imm);
-  x64_patch(x64_call(&l->x), jit_rw(l->j, stub));
+  low_call_on_host(l, stub);
 }
 
 static void lower_by_function(Lower *l, uint32_t k) {

@@ -122,6 +122,32 @@ void x64_vex_rm(X64 *x, unsigned insn, unsigned reg, unsigned vvvv, X64Mem m) {
   modrm(x, reg, m);
 }
 
+/* m is an absolute address by gs. */
+void x64_vector(X64 *x, unsigned width, bool store, unsigned reg, X64Mem m) {
+  if (width == 16) {
+    x64_rm(x, (store ? 0x11u : 0x10u) | X64_SSE, reg, m);
+    return;
+  }
+  if (m.gs) x64_byte(x, 0x65);
+  if (width == 64) { /* vmovdqu64 */
+    x64_byte(x, 0x62);
+    x64_byte(x, (~reg >> 3 & 1) << 7 | 0x60 | (~reg >> 4 & 1) << 4 | 1);
+    x64_byte(x, 0xfe);
+    x64_byte(x, 0x48);
+  } else { /* vmovdqu */
+    x64_byte(x, 0xc5);
+    x64_byte(x, (~reg >> 3 & 1) << 7 | 0x7e);
+  }
+  x64_byte(x, store ? 0x7f : 0x6f);
+  modrm(x, reg, m);
+}
+
+void x64_mask(X64 *x, bool store, unsigned reg, X64Mem m) { /* kmovq */
+  if (m.gs) x64_byte(x, 0x65);
+  vex(x, (store ? 0x91u : 0x90u) | X64_0F, reg, 0, 0, 0);
+  modrm(x, reg, m);
+}
+
 void x64_mov_imm(X64 *x, unsigned reg, uint64_t value) {
   if (value == (uint32_t)value) {
     if (reg & 8) x64_byte(x, 0x41);

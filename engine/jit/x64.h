@@ -119,7 +119,12 @@ enum {
   X64_TEST8_I = 0xf6 | X64_32 | X64_BYTE,
   X64_CMP8_I = 0x80 | X64_32 | X64_BYTE, /* /7 */
   X64_MOV8_I = 0xc6 | X64_32 | X64_BYTE, /* /0 */
-  X64_GROUP5 = 0xff,                     /* /1 dec /4 jmp */
+  X64_GROUP5 = 0xff,                     /* /1 dec /4 jmp /6 push */
+  X64_POP = 0x8f,                        /* /0 */
+  X64_FXSAVE = 0xae | X64_0F,            /* /0 fxsave64 /1 fxrstor64 */
+  X64_FSBASE = 0xae | X64_0F | X64_F3,   /* /0 rdfsbase /2 wrfsbase */
+  X64_CMP16_I = 0x81 | X64_66 | X64_32,  /* /7: x64_mi16 */
+  X64_IMUL_I = 0x69,
   /* vector registers, scalar use */
   X64_MOVSD_LOAD = 0x10 | X64_SSE | X64_F2,
   X64_MOVSD_STORE = 0x11 | X64_SSE | X64_F2,
@@ -162,7 +167,7 @@ enum {
 };
 
 /* Of the ALU group. */
-enum { ALU_ADD = 0, ALU_OR = 1, ALU_AND = 4, ALU_SUB = 5, ALU_XOR = 6, ALU_CMP = 7 };
+enum { ALU_ADD = 0, ALU_OR = 1, ALU_ADC = 2, ALU_AND = 4, ALU_SUB = 5, ALU_XOR = 6, ALU_CMP = 7 };
 enum { SHIFT_ROL = 0, SHIFT_ROR = 1, SHIFT_SHL = 4, SHIFT_SHR = 5, SHIFT_SAR = 7 };
 
 static inline X64Mem x64_at(unsigned base, int32_t disp) {
@@ -183,6 +188,9 @@ void x64_ri(X64 *x, unsigned insn, unsigned group, unsigned rm, int32_t imm);
 void x64_mi(X64 *x, unsigned insn, unsigned group, X64Mem m, int32_t imm);
 void x64_rr_i8(X64 *x, unsigned insn, unsigned reg, unsigned rm, unsigned imm);
 void x64_mi8(X64 *x, unsigned insn, unsigned group, X64Mem m, unsigned imm);
+/* Whole vector registers, by their width in bytes (64: EVEX, 32: VEX, 16), and mask registers. */
+void x64_vector(X64 *x, unsigned width, bool store, unsigned reg, X64Mem m);
+void x64_mask(X64 *x, bool store, unsigned reg, X64Mem m);
 void x64_vex_rr(X64 *x, unsigned insn, unsigned reg, unsigned vvvv, unsigned rm);
 void x64_vex_rm(X64 *x, unsigned insn, unsigned reg, unsigned vvvv, X64Mem m);
 /* reg = value, in the shortest way that leaves the flags alone. */

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -39,6 +40,24 @@ __asm__(
     ".text\n.hidden os_restorer\n.globl os_restorer\n.type os_restorer, @function\nos_restorer:\n  "
     "mov $15, %rax\n  syscall\n.size os_restorer, . - os_restorer\n");
 extern char os_restorer[] __attribute__((visibility("hidden")));
+
+/* Where handlers begin: translated code runs with the guest's fs base, and C cannot run without its
+ * own (thread-local variables, the stack protector). gs: is the state on threads that run guest
+ * code, else its base is 0. */
+#define STRING_(x) #x
+#define STRING(x)  STRING_(x)
+__asm__(".text\n.hidden os_signal_entry\n.globl os_signal_entry\n.type os_signal_entry, @function\n"
+        "os_signal_entry:\n"
+        "  cmpb $0, os_has_fsgsbase(%rip)\n  je os_on_signal\n"
+        "  rdgsbase %rax\n  test %rax, %rax\n  je os_on_signal\n"
+        "  mov %gs:" STRING(IR_HOST_FS_AT) ", %rax\n  test %rax, %rax\n  je os_on_signal\n"
+                                           "  push %rbx\n  rdfsbase %rbx\n  wrfsbase %rax\n"
+                                           "  call os_on_signal\n"
+                                           "  wrfsbase %rbx\n  pop %rbx\n  ret\n"
+                                           ".size os_signal_entry, . - os_signal_entry\n");
+extern char os_signal_entry[] __attribute__((visibility("hidden")));
+bool os_has_fsgsbase __attribute__((visibility("hidden")));
+#define HWCAP2_FSGSBASE 2 /* Linux, asm/hwcap2.h */
 
 static KernelAction saved[OS_SIGNALS]; /* what the process had before */
 static Emu *owner;                     /* whose the dispositions are */
@@ -241,7 +260,8 @@ static bool is_interrupt(int signo, const siginfo_t *info) {
          (info->si_code == SI_KERNEL || (info->si_code == SI_USER && info->si_pid != getpid()));
 }
 
-static void on_signal(int signo, siginfo_t *info, void *context) {
+__attribute__((visibility("hidden"))) HostHandler os_on_signal;
+void os_on_signal(int signo, siginfo_t *info, void *context) {
   int saved_errno = errno;
   CoreThread *t = core_self();
   if (BIT(signo) & SYNCHRONOUS && info->si_code > 0) {
@@ -284,7 +304,7 @@ void os_signal_install(OsProcess *p, int signo) {
                       .restorer = os_restorer};
   bool synchronous = BIT(signo) & SYNCHRONOUS, catch = must_catch(p, signo);
   if (catch) {
-    memcpy(&act.handler, &(void (*)(int, siginfo_t *, void *)){on_signal}, sizeof act.handler);
+    act.handler = os_signal_entry;
     act.mask = synchronous ? 0 : ~SYNCHRONOUS;
     if (synchronous) act.flags |= SA_NODEFER;
     act.flags |= a->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT);
@@ -315,6 +335,7 @@ void os_signal_init(Emu *emu) {
     if ((uint64_t)(uintptr_t)saved[s].handler == K_IGN) p->actions[s].handler = K_IGN;
   }
   owner = emu;
+  os_has_fsgsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
   left_to_guest = 0;
   p->main = os_thread(emu->threads_first);
   os_raw(SYS_rt_sigprocmask, SIG_SETMASK, 0, (long)(uintptr_t)&p->main->mask, 8, 0, 0);
