@@ -56,21 +56,23 @@ void low_window_restore(Lower *l, uint16_t lost, bool flags) {
 }
 
 typedef struct Plan { /* what a window will need */
-  bool clobbers, counts, calls;
+  bool clobbers, counts;
+  bool calls; /* C that may look at the guest, each time and not behind a guard: flags are exact */
   uint16_t reads; /* of the registers that have no place of their own in the state's pins */
   uint32_t end;
 } Plan;
 
 static Plan plan(const Lower *l, uint32_t k) {
   Plan p = {.counts = true};
-  for (;; k++) {
+  for (uint32_t guarded = 0;; k++) {
     const IrOp *op = low_op(l, (IrRef)k);
     if (is_foreign(op->code)) break;
     uint64_t reg = (op->imm - l->j->native->gpr) / 8;
     if (op->code == IR_get && reg < 16 && ((SCRATCH | 1u << RSP) >> reg & 1)) p.reads |= 1u << reg;
     if (!is_silent(op->code)) p.clobbers = true;
     if (!is_silent(op->code) && op->code != IR_count) p.counts = false;
-    if (op->code == IR_callout || op->code == IR_call || op->code == IR_element) p.calls = true;
+    if (op->code == IR_guard && k >= guarded) guarded = k + 1 + (uint32_t)op->imm;
+    if (k >= guarded && (op->code == IR_callout || op->code == IR_call)) p.calls = true;
   }
   p.end = k;
   return p;
@@ -82,7 +84,6 @@ static void open_window(Lower *l, uint32_t k) {
   l->window = (LowWindow){.open = true, .counts = p.counts && live};
   for (unsigned reg = 0; reg < 16; reg++)
     if (p.reads >> reg & 1) save(l, reg);
-  if (p.calls) low_lose_scratch(l);
   if (!p.clobbers || p.counts || !(live || p.calls)) return;
   low_lose(l, RAX);
   jit_native_save_flags(&l->x);
