@@ -13,3 +13,14 @@ $(X64_TOOLS)/x64_counts: spec/tools/x64_counts.S
 	$(CC) -nostdlib -static -o $@ $<
 x64-counting: $(addprefix $(X64_TOOLS)/,x64_singlestep x64_machine x64_counts)
 .PHONY: x64-counting
+
+# The oracle: its runner has neither libc nor vector instructions.
+$(X64_TOOLS)/x64_oracle: spec/tools/x64_oracle.c spec/tools/x64_oracle_stub.S spec/tools/x64_oracle.h
+	@mkdir -p $(@D)
+	$(CC) $(X64_WARN) -mgeneral-regs-only -ffreestanding -nostdlib -static -fno-pic -no-pie -fno-stack-protector \
+	  -fno-tree-loop-distribute-patterns -fcf-protection=none -o $@ $(filter %.c %.S,$^)
+$(X64_TOOLS)/x64_oracle_gen: spec/tools/x64_oracle_gen.c spec/tools/x64_oracle.h
+	@mkdir -p $(@D)
+	$(CC) $(X64_WARN) -o $@ $< -lZydis
+x64-oracle: $(addprefix $(X64_TOOLS)/,x64_oracle x64_oracle_gen)
+.PHONY: x64-oracle
