@@ -339,12 +339,17 @@ static void refresh_window(OracleRandom *r, bool no_trap) {
   }
 }
 
-/* x87's instruction pointer in what the job stored. */
-static void hide_pointer(const OracleJob *job, uint64_t place) {
-  static const uint8_t at[] = {0, X87_FIP, 12, 6}, size[] = {0, 8, 4, 4};
-  uint64_t from = place + at[job->image], base = (uint64_t)window;
-  for (uint64_t i = from; i < from + size[job->image]; i++)
+static void undo(uint64_t from, uint64_t size) {
+  uint64_t base = (uint64_t)window;
+  for (uint64_t i = from; i < from + size; i++)
     if (i - base < WRITABLE * 8) *(uint8_t *)i = ((uint8_t *)pristine)[i - base];
+}
+
+/* Hides what IMAGE_* says of the job's memory operand. */
+static void hide_image(const OracleJob *job, uint64_t place) {
+  static const uint8_t at[] = {0, X87_FIP, 12, 6, X87_FIP}, size[] = {0, 8, 4, 4, 8};
+  undo(place + at[job->image], size[job->image]);
+  if (job->image == IMAGE_XSAVE) undo(place + IMAGE_HEADER, 8);
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
@@ -437,7 +442,7 @@ static uint64_t run_case(uint64_t h, const OracleJob *job, OracleRandom *r, unsi
   if (print) flush();
   memset(&ended, 0, sizeof ended);
   oracle_enter();
-  if (job->image) hide_pointer(job, place);
+  if (job->image) hide_image(job, place);
   normalise(oracle_now.image);
   if (print) print_end(job, state), print_state("after ", &oracle_now, image_size);
   const uint64_t *words = (const uint64_t *)&ended;

@@ -54,8 +54,9 @@ typedef struct OracleFix {
 } OracleFix;
 
 /* Fields of a memory operand that hold the code's own address, which is not the guest's in
- * translated code: x87's instruction pointer. */
-enum { IMAGE_NONE, IMAGE_FXSAVE, IMAGE_ENV, IMAGE_ENV16 };
+ * translated code: x87's instruction pointer. And XSAVE's header: which parts are in their initial
+ * state is the CPU's own affair. */
+enum { IMAGE_NONE, IMAGE_FXSAVE, IMAGE_ENV, IMAGE_ENV16, IMAGE_XSAVE };
 
 typedef struct OracleJob {
   uint64_t seed;

@@ -58,15 +58,30 @@ local function tail(text)
   return #text > 600 and "..." .. text:sub(-600) or text
 end
 
+-- What a line is about: the state's case, and all but its last word.
+local function keyed(lines)
+  local keys, values, case = {}, {}, 0
+  for _, line in ipairs(lines) do
+    if line:match("^before rax ") then case = case + 1 end
+    local key = case .. " " .. (line:match("^case ") and "case" or line:match("^memory %x+") or line:match("^(.*) ") or line)
+    keys[#keys + 1], values[key] = key, line
+  end
+  return keys, values
+end
+
 -- The lines in which two lists differ, native ones with "-".
 local function diff(a, b, out, limit)
+  local keys, ours = keyed(a)
+  local more, theirs = keyed(b)
   local n = 0
-  for i = 1, math.max(#a, #b) do
-    if a[i] ~= b[i] then
+  for _, key in ipairs(more) do
+    if not ours[key] then keys[#keys + 1] = key end
+  end
+  for _, key in ipairs(keys) do
+    if ours[key] ~= theirs[key] then
       n = n + 1
       if n > limit then out[#out + 1] = "  ..." return end
-      out[#out + 1] = "  - " .. (a[i] or "nothing")
-      out[#out + 1] = "  + " .. (b[i] or "nothing")
+      out[#out + 1] = ("  case %s\n  - %s\n  + %s"):format(key, ours[key] or "nothing", theirs[key] or "nothing")
     end
   end
 end

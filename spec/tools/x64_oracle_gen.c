@@ -87,12 +87,6 @@ static const struct {
     {ZYDIS_MNEMONIC_RDPKRU, "hidden: protection keys"},
     {ZYDIS_MNEMONIC_VMCALL, "the hypervisor's"},
     {ZYDIS_MNEMONIC_VMMCALL, "the hypervisor's"},
-    {ZYDIS_MNEMONIC_XSAVE, "the header depends on what the CPU tracks"},
-    {ZYDIS_MNEMONIC_XSAVE64, "the header depends on what the CPU tracks"},
-    {ZYDIS_MNEMONIC_XSAVEC, "the header depends on what the CPU tracks"},
-    {ZYDIS_MNEMONIC_XSAVEC64, "the header depends on what the CPU tracks"},
-    {ZYDIS_MNEMONIC_XSAVEOPT, "the header depends on what the CPU tracks"},
-    {ZYDIS_MNEMONIC_XSAVEOPT64, "the header depends on what the CPU tracks"},
 };
 
 static bool writes_selector(const Decoded *d) {
@@ -256,8 +250,9 @@ static void sweep_modrm(Form f) {
 static bool is_prefix(const Form *f) {
   uint8_t o = f->opcode;
   return f->space == SPACE_LEGACY && f->map == 0 &&
-         (o == 0x0f || (o & 0xe7) == 0x26 || (o & 0xf0) == 0x40 || (o >= 0x62 && o <= 0x67) ||
-          o == 0xc4 || o == 0xc5 || o == 0xf0 || o == 0xf2 || o == 0xf3);
+         (o == 0x0f || (o & 0xe7) == 0x26 || (o & 0xf0) == 0x40 || o == 0x62 ||
+          (o >= 0x64 && o <= 0x67) || o == 0xc4 || o == 0xc5 || o == 0xf0 || o == 0xf2 ||
+          o == 0xf3);
 }
 
 static void sweep_opcodes(Form f) {
@@ -422,6 +417,12 @@ static unsigned image_of(const Decoded *d) {
   switch (d->insn.mnemonic) {
   case ZYDIS_MNEMONIC_FXSAVE:
   case ZYDIS_MNEMONIC_FXSAVE64: return IMAGE_FXSAVE;
+  case ZYDIS_MNEMONIC_XSAVE:
+  case ZYDIS_MNEMONIC_XSAVE64:
+  case ZYDIS_MNEMONIC_XSAVEC:
+  case ZYDIS_MNEMONIC_XSAVEC64:
+  case ZYDIS_MNEMONIC_XSAVEOPT:
+  case ZYDIS_MNEMONIC_XSAVEOPT64: return IMAGE_XSAVE;
   case ZYDIS_MNEMONIC_FNSAVE:
   case ZYDIS_MNEMONIC_FNSTENV: return d->insn.operand_width == 16 ? IMAGE_ENV16 : IMAGE_ENV;
   default: return IMAGE_NONE;
