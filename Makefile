@@ -31,6 +31,8 @@ C_TESTS    := $(patsubst spec/engine/%.c,$(BUILD)/spec/%,$(wildcard spec/engine/
 
 all: $(BUILD)/kitlua $(BUILD)/kit.so
 
+# Called from translated code that saves no vector registers and leaves the direction flag alone.
+$(BUILD)/engine/ir/callstack.o: CFLAGS += -mgeneral-regs-only -fno-stack-protector -mmemcpy-strategy=unrolled_loop:-1:noalign -mmemset-strategy=unrolled_loop:-1:noalign
 $(BUILD)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
 	@echo "  CC $<"; $(CC) $(CFLAGS) $(ENGINE_INC) -c $< -o $@

@@ -1,4 +1,8 @@
-/* See callstack.h. The tree is in the first part, the stack in the second. */
+/* See callstack.h. The tree is in the first part, the stack in the second.
+ *
+ * The Makefile compiles this file for general registers only: translated code calls the quick
+ * functions without saving vector registers or anything else that C would change, and so they call
+ * nothing (and have no string instructions: the guest's direction flag may be set). */
 #include "ir/callstack.h"
 
 #include <stdlib.h>
@@ -82,10 +86,11 @@ static void set_level(IrCallStack *cs, IrCallNode *n) {
 }
 
 static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uint64_t callee,
-                         IrCallKind kind) {
+                         IrCallKind kind, bool quick) {
   IrCallNode *n = parent->last;
   if (n->site == site && n->callee == callee) return n;
   n = table_find(cs, parent, site, callee);
+  if (!n && quick) return NULL;
   if (!n) {
     n = new_node(cs, parent, site, callee, kind);
     set_level(cs, n);
@@ -204,9 +209,13 @@ static void leave_handlers(IrCallStack *cs, uint64_t sp, uint64_t clock) {
   }
 }
 
-void ir_callstack_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t callee,
-                       uint64_t sp) {
+/* Quick: nothing is allocated, no handler is left. */
+static bool has_room(const IrCallStack *cs) { return !cs->signals.n && cs->top + 1 < cs->end; }
+
+static inline bool enter_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t callee,
+                              uint64_t sp, bool quick) {
   uint64_t clock = clock_of(s);
+  if (quick && !has_room(cs)) return false;
   if (cs->signals.n) leave_handlers(cs, sp, clock);
   const IrCallFrame *floor = floor_of(cs);
   while (cs->top >= floor && cs->top->sp < sp) pop(cs, clock); /* those calls are over */
@@ -215,10 +224,18 @@ void ir_callstack_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t c
   if (top >= floor && top->sp == sp && !top->tail && top->ret_pc == site->ret_pc &&
       top->link->callee == callee)
     pop(cs, clock);
-  IrCallNode *parent = cs->top->node, *link = child(cs, parent, site->pc, callee, IR_CALL_CALL);
+  IrCallNode *parent = cs->top->node,
+             *link = child(cs, parent, site->pc, callee, IR_CALL_CALL, quick);
+  if (!link) return false;
   site->parent = parent;
   site->link = link;
   push(cs, link, sp, site->ret_pc, false, clock);
+  return true;
+}
+
+void ir_callstack_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t callee,
+                       uint64_t sp) {
+  enter_call(cs, s, site, callee, sp, false);
 }
 
 /* Pops the frame f, those above it, and those below whose return it shares. */
@@ -244,6 +261,10 @@ void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp)
     while (cs->top >= floor && cs->top->sp <= sp) pop(cs, clock);
 }
 
+static bool knows_entry(const IrCallStack *cs, uint64_t pc) {
+  return !cs->config.is_entry || map_get(&cs->entries, pc);
+}
+
 static bool is_entry(IrCallStack *cs, uint64_t pc) {
   if (!cs->config.is_entry) return false;
   uintptr_t known = (uintptr_t)map_get(&cs->entries, pc);
@@ -263,25 +284,55 @@ static IrCallFrame *in_chain(const IrCallStack *cs, const IrCallNode *link) {
   return NULL;
 }
 
-void ir_callstack_jump(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t target,
-                       uint64_t sp) {
+static inline bool enter_tail(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t target,
+                              uint64_t sp, bool quick) {
   IrCallNode *top = cs->top->node;
+  if (quick && (!has_room(cs) || !knows_entry(cs, target))) return false;
   if (!is_entry(cs, target)) {
     *ir_not_entry(s, target) = target; /* seen there first, next time */
-    return;
+    return true;
   }
-  if (target == top->callee) return; /* a loop to the own entry is no call */
+  if (target == top->callee) return true; /* a loop to the own entry is no call */
   uint64_t clock = clock_of(s);
-  IrCallNode *link = child(cs, top, site->pc, target, IR_CALL_TAIL);
+  IrCallNode *link = child(cs, top, site->pc, target, IR_CALL_TAIL, quick);
+  if (!link) return false;
   IrCallFrame *seen = in_chain(cs, link);
   if (seen) {
     while (cs->top > seen) pop(cs, clock);
     link->calls++;
-    return;
+    return true;
   }
   /* At the bottom of a stack (or handler) there is no return to share. */
   bool bottom = cs->top < floor_of(cs);
   push(cs, link, bottom ? sp : cs->top->sp, bottom ? 0 : cs->top->ret_pc, !bottom, clock);
+  return true;
+}
+
+void ir_callstack_jump(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t target,
+                       uint64_t sp) {
+  enter_tail(cs, s, site, target, sp, false);
+}
+
+#define SITE(imm) ((IrCallSite *)(uintptr_t)(imm))
+
+uint64_t ir_callstack_quick_call(IrState *s, uint64_t site, uint64_t callee, uint64_t sp,
+                                 uint64_t unused) {
+  (void)unused;
+  return enter_call(s->callstack, s, SITE(site), callee, sp, true);
+}
+
+uint64_t ir_callstack_quick_ret(IrState *s, uint64_t site, uint64_t ret_pc, uint64_t sp,
+                                uint64_t unused) {
+  (void)site, (void)unused;
+  if (s->callstack->signals.n) return false;
+  ir_callstack_ret(s->callstack, s, ret_pc, sp);
+  return true;
+}
+
+uint64_t ir_callstack_quick_jump(IrState *s, uint64_t site, uint64_t target, uint64_t sp,
+                                 uint64_t unused) {
+  (void)unused;
+  return enter_tail(s->callstack, s, SITE(site), target, sp, true);
 }
 
 void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, uint64_t low,
@@ -291,7 +342,7 @@ void ir_callstack_enter_signal(IrCallStack *cs, IrState *s, uint64_t handler, ui
       .frame = (size_t)(cs->top - cs->base) + 1, .low = low, .high = high, .clock = clock};
   activate_context(cs, false);
   vec_push(&cs->signals, sig);
-  push(cs, child(cs, cs->root, 0, handler, IR_CALL_SIGNAL), high, 0, false, clock);
+  push(cs, child(cs, cs->root, 0, handler, IR_CALL_SIGNAL, false), high, 0, false, clock);
 }
 
 void ir_callstack_leave_signal(IrCallStack *cs, IrState *s) {

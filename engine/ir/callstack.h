@@ -137,6 +137,15 @@ void ir_callstack_room(IrCallStack *cs);
 void ir_callstack_call(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t callee, uint64_t sp);
 void ir_callstack_ret(IrCallStack *cs, IrState *s, uint64_t ret_pc, uint64_t sp);
 void ir_callstack_jump(IrCallStack *cs, IrState *s, IrCallSite *site, uint64_t target, uint64_t sp);
+/* The same for translated code that has saved only what a function of general registers alone may
+ * change; state->callstack is there. 0: not done, as that needs more: do the operation above (what
+ * was done already is not done twice). The signature is JitFn's (jit/code.h). */
+uint64_t ir_callstack_quick_call(IrState *s, uint64_t site, uint64_t callee, uint64_t sp,
+                                 uint64_t unused);
+uint64_t ir_callstack_quick_ret(IrState *s, uint64_t site, uint64_t ret_pc, uint64_t sp,
+                                uint64_t unused);
+uint64_t ir_callstack_quick_jump(IrState *s, uint64_t site, uint64_t target, uint64_t sp,
+                                 uint64_t unused);
 /* A signal handler is entered, its frame built. Its stack pointer will be in [low, high): from 0 or
  * the alternate stack's start, to the interrupted stack pointer or the alternate stack's end if it
  * was switched to. */

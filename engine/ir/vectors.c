@@ -84,8 +84,10 @@ void ir_xsave_to(IrVectors *v, const uint8_t *image, size_t size) {
   ir_vectors_reset(v);
   look();
   if (size >= LEGACY + HEADER) memcpy(&bv, image + LEGACY, sizeof bv);
-  if (bv >> X87 & 1) memcpy(v->legacy, image, IR_LEGACY_MXCSR), memcpy(v->legacy + 32, image + 32, XMM_AT - 32);
-  if (bv >> SSE & 1 || bv >> AVX & 1) memcpy(v->legacy + IR_LEGACY_MXCSR, image + IR_LEGACY_MXCSR, 4);
+  if (bv >> X87 & 1)
+    memcpy(v->legacy, image, IR_LEGACY_MXCSR), memcpy(v->legacy + 32, image + 32, XMM_AT - 32);
+  if (bv >> SSE & 1 || bv >> AVX & 1)
+    memcpy(v->legacy + IR_LEGACY_MXCSR, image + IR_LEGACY_MXCSR, 4);
   for (int i = 0; bv >> SSE & 1 && i < 16; i++) memcpy(v->v[i], image + XMM_AT + 16 * i, 16);
   for (int i = 0; holds(bv, size, AVX, 256) && i < 16; i++)
     memcpy(v->v[i] + 16, image + xsave.at[AVX] + 16 * i, 16);

@@ -22,7 +22,7 @@ static const uint8_t callee_saved[] = {RBX, RBP, R12, R13, R14, R15};
 
 /* ---- stubs ----------------------------------------------------------------------------------- */
 
-static void move_retired(Jit *j, X64 *x, bool to_state) {
+void jit_move_retired(Jit *j, X64 *x, bool to_state) {
   if (j->count_retired)
     x64_rm(x, to_state ? X64_MOV_STORE : X64_MOV_LOAD, JIT_RETIRED, x64_gs(IR_COUNTERS_AT));
 }
@@ -44,7 +44,7 @@ void jit_move_pins(Jit *j, X64 *x, bool to_state) {
     if (j->pins.fp_pins[i])
       x64_rm(x, to_state ? X64_MOVSD_STORE : X64_MOVSD_LOAD, jit_fp_pin[i] & 15u,
              x64_gs(j->pins.fp_pins[i]));
-  move_retired(j, x, to_state);
+  jit_move_retired(j, x, to_state);
 }
 
 uint8_t *jit_rx_of(const Jit *j, const X64 *x) { return j->rx + (x->at - j->rw); }
@@ -180,7 +180,7 @@ static void make_call_keep(Jit *j, X64 *x) {
   static const uint8_t lost[] = {RDI, R8, R9, R10, R11};
   j->call_keep = jit_rx_of(j, x);
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8 + 16 * 3);
-  move_retired(j, x, true);
+  jit_move_retired(j, x, true);
   for (unsigned i = 0; i < sizeof lost; i++)
     x64_rm(x, X64_MOV_STORE, lost[i], x64_at(RSP, (int32_t)(8 * i)));
   for (unsigned i = 0; i < 16; i++)
@@ -221,11 +221,34 @@ static void end_here(X64 *x, const Slow *s) {
   for (int i = 0; i < s->n; i++) x64_patch(s->jump[i], x->at);
 }
 
-static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *fn) {
+/* Calls the quick function (ir/callstack.h), which changes no more than what is saved here and rax
+ * rcx rdx rsi; if it has not done it, `fn` by call_keep, from where interrupts are seen too. */
+static void end_slow(Jit *j, X64 *x, const Slow *s, JitFn *quick, JitFn *fn) {
+  static const uint8_t saved[] = {RDI, R8, R9, R10, R11};
+  X64Mem site = x64_gs(STATE(jit.result));
   end_here(x, s);
   x64_rm(x, X64_MOV_STORE, RAX, x64_gs(STATE(jit.args[0])));
   x64_rm(x, X64_MOV_STORE, RDX, x64_gs(STATE(jit.args[1])));
+  x64_rm(x, X64_MOV_STORE, RCX, site);
+  jit_move_retired(j, x, true);
+  x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8 * sizeof saved);
+  for (unsigned i = 0; i < sizeof saved; i++)
+    x64_rm(x, X64_MOV_STORE, saved[i], x64_at(RSP, (int32_t)(8 * i)));
+  jit_load_args(x);
+  jit_call_c(x, (const void *)(uintptr_t)quick);
+  for (unsigned i = 0; i < sizeof saved; i++)
+    x64_rm(x, X64_MOV_LOAD, saved[i], x64_at(RSP, (int32_t)(8 * i)));
+  x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8 * sizeof saved);
+  x64_rr(x, X64_TEST | X64_32, RAX, RAX);
   x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)fn);
+  uint8_t *again = x64_jcc(x, CC_E);
+  x64_mi(x, X64_ALU_I | X64_32, ALU_CMP, x64_gs(STATE(interrupt)), 0);
+  x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)jit_fns[IR_nop]);
+  uint8_t *interrupted = x64_jcc(x, CC_NE);
+  x64_byte(x, 0xc3);
+  x64_patch(again, x->at);
+  x64_patch(interrupted, x->at);
+  x64_rm(x, X64_MOV_LOAD, RCX, site);
   x64_mov_imm(x, RDX, 0);
   jit_jump_to(j, x, j->call_keep);
 }
@@ -291,8 +314,11 @@ static void make_cs_call(Jit *j, X64 *x) {
   x64_rm(x, X64_MOV_LOAD, RAX, AT(RDX, IrCallNode, callee));
   end_here(x, &elsewhere);
   x64_rm(x, X64_MOV_LOAD, RDX, NEW(sp));
-  end_slow(j, x, &slow, jit_fns[IR_cs_call]);
-  end_slow(j, x, &(Slow){.jump = {full}, .n = 1}, jit_callstack_room);
+  end_slow(j, x, &slow, ir_callstack_quick_call, jit_fns[IR_cs_call]);
+  x64_patch(full, x->at);
+  x64_mov_imm(x, RAX, (uint64_t)(uintptr_t)jit_callstack_room);
+  x64_mov_imm(x, RDX, 0);
+  jit_jump_to(j, x, j->call_keep);
 }
 
 /* If it was the outermost activation, its cost (rax) counts. (No counters of activations: adding to
@@ -329,7 +355,15 @@ static void make_cs_ret(Jit *j, X64 *x) {
   end_activation(x, AT(RCX, IrCallFrame, inner_function), AT(RDX, IrCallFunction, active),
                  AT(RDX, IrCallFunction, inclusive));
   x64_byte(x, 0xc3);
-  end_slow(j, x, &slow, jit_fns[IR_cs_ret]);
+  end_slow(j, x, &slow, ir_callstack_quick_ret, jit_fns[IR_cs_ret]);
+}
+
+/* A jump that may be a tail call and is not known to be none. */
+static void make_cs_jump(Jit *j, X64 *x) {
+  Slow slow = {.n = 0};
+  j->cs_jump = jit_rx_of(j, x);
+  get_callstack(x, &slow);
+  end_slow(j, x, &slow, ir_callstack_quick_jump, jit_fns[IR_cs_jump]);
 }
 
 static void make_stubs(Jit *j) {
@@ -347,6 +381,7 @@ static void make_stubs(Jit *j) {
   }
   make_cs_call(j, &x);
   make_cs_ret(j, &x);
+  make_cs_jump(j, &x);
   j->calls_end = jit_rx_of(j, &x);
   j->indirect_even = jit_rx_of(j, &x); /* target pc in rax; its low bit means nothing */
   x64_ri(&x, X64_ALU_I, ALU_AND, RAX, -2);

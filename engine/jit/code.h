@@ -56,8 +56,8 @@ struct Jit {
   /* Stubs, executable addresses. native_indirect: what an indirect branch does that finds
    * another region than its target's; from native_checked on it has seen that nobody interrupts. */
   uint8_t *native_indirect, *native_checked, *native_missed;
-  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *calls_end,
-      *indirect, *indirect_even;
+  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *cs_jump,
+      *calls_end, *indirect, *indirect_even;
 
   VEC(JitSite) sites;
   VEC(JitRegion *) regions; /* in code order */
@@ -80,6 +80,7 @@ JitFn jit_callstack_room;
 uint8_t *jit_rx_of(const Jit *j, const X64 *x);
 void jit_jump_to(Jit *j, X64 *x, const uint8_t *rx);
 void jit_move_pins(Jit *j, X64 *x, bool to_state);
+void jit_move_retired(Jit *j, X64 *x, bool to_state);
 void jit_load_args(X64 *x);
 void jit_call_c(X64 *x, const void *fn);
 void jit_was_interrupted(Jit *j, X64 *x, int32_t back_at);

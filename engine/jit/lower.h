@@ -70,6 +70,7 @@ typedef struct Lower {
   bool inline_rounding; /* the block has made sure that the dynamic rounding mode is one of the
                            host's */
   LowWindow window;
+  uint16_t kept; /* native, before a return: registers that a window has left in the state only */
   bool *flags_live;                /* native: some status flag matters before this operation */
   uint8_t *repeat, *repeat_out[3]; /* the loop of a repeated instruction: its head, its ways out */
   VEC(LowCold) cold;

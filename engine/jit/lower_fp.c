@@ -83,6 +83,15 @@ static void cold_call(Lower *l, const LowCold *c) {
   pass_register(l, c->b, 1);
   pass_register(l, c->c, 2);
   if (full) low_say_where(l);
+  if (op->code == IR_cs_jump) {
+    x64_rm(&l->x, X64_MOV_LOAD, RAX, x64_gs(offsetof(IrState, jit.args[0])));
+    x64_rm(&l->x, X64_MOV_LOAD, RDX, x64_gs(offsetof(IrState, jit.args[1])));
+    x64_mov_imm(&l->x, RCX, op->imm);
+    low_call_on_host(l, l->j->cs_jump);
+    save_scratch(l, full, true);
+    x64_patch(x64_jmp(&l->x), c->back);
+    return;
+  }
   x64_rm(&l->x, X64_MOV_LOAD, RDX, x64_gs(offsetof(IrState, jit.args[2])));
   x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)jit_fns[op->code]);
   x64_mov_imm(&l->x, RCX, op->imm);

@@ -90,14 +90,21 @@ static void open_window(Lower *l, uint32_t k) {
   l->window.flags_saved = true;
 }
 
-static void close_window(Lower *l) {
-  low_window_restore(l, l->window.lost, l->window.flags_saved);
+/* A return puts rcx and rdx into the state anyway. */
+static uint16_t left_to(const IrOp *next) {
+  bool returns = next->code == IR_native_jump && ir_native_of(next)->fix == IR_FIX_RETURN;
+  return returns ? 1u << RCX | 1u << RDX : 0;
+}
+
+static void close_window(Lower *l, const IrOp *next) {
+  l->kept = l->window.lost & left_to(next);
+  low_window_restore(l, l->window.lost & ~l->kept, l->window.flags_saved);
   l->window = (LowWindow){.open = false};
 }
 
 void low_window_at(Lower *l, uint32_t k) {
   unsigned code = low_op(l, (IrRef)k)->code;
-  if (is_foreign(code) && l->window.open) close_window(l);
+  if (is_foreign(code) && l->window.open) close_window(l, low_op(l, (IrRef)k));
   if (!is_foreign(code) && !is_silent(code) && !l->window.open) open_window(l, k);
   if (code == IR_get && !l->window.open) open_window(l, k);
 }
@@ -204,10 +211,9 @@ static X64Mem operand(const IrAccess *a) {
                   .disp = (int32_t)a->disp};
 }
 
-static void point_without(Lower *l, unsigned reg, unsigned other) {
+static void point_without(Lower *l, uint32_t lost) {
   LowWindow before = l->window;
-  if (reg != X64_NONE) l->window.lost |= 1u << reg;
-  if (other != X64_NONE) l->window.lost |= 1u << other;
+  l->window.lost |= (uint16_t)lost;
   low_point(l);
   l->window = before;
 }
@@ -217,7 +223,7 @@ static void copy_far(Lower *l, const IrNative *n) {
   unsigned reg = spare(n, X64_NONE);
   x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
   x64_mov_imm(&l->x, reg, n->target);
-  point_without(l, reg, X64_NONE);
+  point_without(l, 1u << reg);
   copy_with(l, n, reg, 0);
   x64_rm(&l->x, X64_MOV_LOAD, reg, gpr(l, reg));
 }
@@ -238,7 +244,7 @@ static void copy_segment(Lower *l, const IrNative *n) {
   x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
   x64_rm(&l->x, X64_MOV_STORE, other, gpr(l, other));
   load_address(l, &n->accesses[0], reg, other);
-  point_without(l, reg, other);
+  point_without(l, 1u << reg | 1u << other);
   copy_with(l, n, reg, 0);
   x64_rm(&l->x, X64_MOV_LOAD, reg, gpr(l, reg));
   x64_rm(&l->x, X64_MOV_LOAD, other, gpr(l, other));
@@ -271,8 +277,7 @@ static bool stops_on_flags(const IrNative *n) { return n->flags_written & IR_FLA
 
 static void repeat_end(Lower *l, const IrNative *n) {
   x64_rm(&l->x, X64_LEA, RCX, x64_at(RCX, -1));
-  if (stops_on_flags(n))
-    l->repeat_out[1] = x64_jcc(&l->x, n->repeats == 0xf3 ? CC_NE : CC_E);
+  if (stops_on_flags(n)) l->repeat_out[1] = x64_jcc(&l->x, n->repeats == 0xf3 ? CC_NE : CC_E);
   l->repeat_out[2] = jump_if_rcx_zero(l);
   uint8_t *jump = x64_jmp(&l->x);
   uint32_t site = low_site(l, (JitSite){.kind = IR_EXIT_STOP,
@@ -315,7 +320,8 @@ static bool in_place(const Lower *l, int reg) { return reg < 0 || !(l->window.lo
 
 /* d = the address, from registers where they are now (d may be one of them: it is still there) or in
  * the state. */
-static void lower_address(Lower *l, const IrAccess *a, unsigned d, bool base_here, bool index_here) {
+static void lower_address(Lower *l, const IrAccess *a, unsigned d, bool base_here,
+                          bool index_here) {
   IrAccess b = *a;
   if (!index_here || (!base_here && a->index == (int)d)) {
     unsigned t = low_temp(l, false);
@@ -376,7 +382,8 @@ static void lower_taken(Lower *l, uint32_t k) {
 }
 
 static unsigned register_operand(const IrNative *n) {
-  unsigned rex = n->prefixes && (n->bytes[n->prefixes - 1] & 0xf0) == 0x40 ? n->bytes[n->prefixes - 1] : 0;
+  unsigned rex =
+      n->prefixes && (n->bytes[n->prefixes - 1] & 0xf0) == 0x40 ? n->bytes[n->prefixes - 1] : 0;
   return (n->bytes[n->modrm] & 7u) | (rex & 1) << 3;
 }
 
@@ -459,9 +466,13 @@ bool low_native(Lower *l, uint32_t k) {
 
 /* ---- branches -------------------------------------------------------------------------------- */
 
+static void put_away(Lower *l, unsigned reg) {
+  if (!(l->kept >> reg & 1)) x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
+}
+
 /* To the pc in rcx; rcx itself is in the state. */
 static void indirect(Lower *l) {
-  x64_rm(&l->x, X64_MOV_STORE, RDX, gpr(l, RDX));
+  put_away(l, RDX);
   x64_rr(&l->x, X64_MOVZX16, RDX, RCX);
   x64_rm(&l->x, X64_GROUP5 | X64_32, 4,
          (X64Mem){.base = X64_NONE,
@@ -476,7 +487,7 @@ void low_native_entry(Lower *l) {
   uint64_t pc = l->r->pc;
   bool near = fits31(pc);
   if (near) {
-    x64_rm(&l->x, X64_LEA, RCX, x64_at(RCX, (int32_t)-(int64_t)pc));
+    x64_rm(&l->x, X64_LEA, RCX, x64_at(RCX, (int32_t) - (int64_t)pc));
   } else {
     x64_mov_imm(&l->x, RDX, 0 - pc);
     x64_rm(&l->x, X64_LEA, RCX, (X64Mem){.base = RCX, .index = RDX});
@@ -516,7 +527,7 @@ static void fetch_target(Lower *l, const IrNative *n) {
   if (a->base_slot || a->address32 || !x64_fits(a->disp) || (a->base < 0 && a->index < 0)) {
     x64_rm(&l->x, X64_MOV_STORE, RDX, gpr(l, RDX));
     load_address(l, a, RCX, RDX);
-    point_without(l, RCX, RDX);
+    point_without(l, 1u << RCX | 1u << RDX);
     x64_rm(&l->x, X64_MOV_LOAD, RCX, x64_at(RCX, 0));
     x64_rm(&l->x, X64_MOV_LOAD, RDX, gpr(l, RDX));
     return;
@@ -525,15 +536,16 @@ static void fetch_target(Lower *l, const IrNative *n) {
 }
 
 static void lower_indirect(Lower *l, const IrNative *n) {
-  x64_rm(&l->x, X64_MOV_STORE, RCX, gpr(l, RCX));
+  put_away(l, RCX);
   if (n->fix == IR_FIX_RETURN) {
+    if (l->kept) point_without(l, l->kept);
     x64_byte(&l->x, 0x59); /* pop rcx */
     if (n->pops > 8) x64_rm(&l->x, X64_LEA, RSP, x64_at(RSP, n->pops - 8));
   } else {
     fetch_target(l, n);
   }
   if (n->fix == IR_FIX_CALL_IND) {
-    point_without(l, RCX, X64_NONE);
+    point_without(l, 1u << RCX);
     push_return(l);
   }
   indirect(l);
@@ -569,4 +581,5 @@ void low_native_end(Lower *l, const IrOp *op, IrBlock *b) {
   } else {
     lower_indirect(l, n);
   }
+  l->kept = 0;
 }

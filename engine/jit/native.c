@@ -65,8 +65,7 @@ static uint64_t flags_of(uint64_t status) {
 static void move_vectors(Jit *j, X64 *x, bool to_state) {
   unsigned n = j->vector_width == 64 ? 32 : 16;
   uint64_t at = j->native->vectors + offsetof(IrVectors, v);
-  for (unsigned i = 0; i < n; i++)
-    x64_vector(x, j->vector_width, to_state, i, x64_gs(at + 64 * i));
+  for (unsigned i = 0; i < n; i++) x64_vector(x, j->vector_width, to_state, i, x64_gs(at + 64 * i));
   for (unsigned i = 0; j->vector_width == 64 && i < 8; i++)
     x64_mask(x, to_state, i, x64_gs(j->native->vectors + offsetof(IrVectors, k) + 8 * i));
   if (to_state && j->vector_width > 16) { /* vzeroupper */
@@ -148,7 +147,9 @@ void jit_native_leave(Jit *j, X64 *x) {
   x64_byte(x, 0xc3);
 }
 
-static void sanitise(uint64_t *flags) { *flags = (*flags & ~(uint64_t)(FLAG_TF | FLAG_RF)) | FLAG_FIXED; }
+static void sanitise(uint64_t *flags) {
+  *flags = (*flags & ~(uint64_t)(FLAG_TF | FLAG_RF)) | FLAG_FIXED;
+}
 
 void jit_native_before(const Jit *j, IrState *s) { sanitise(flags_slot(j, s)); }
 
