@@ -58,7 +58,8 @@ typedef struct GuestAbi {
   int n_args;
   int16_t ret; /* integer return value */
   int16_t syscall_nr, syscall_args[6], syscall_ret;
-  uint32_t stack_align; /* bytes, at function entry */
+  uint32_t stack_align;      /* bytes, at function entry */
+  uint8_t syscall_insn_size; /* bytes */
 } GuestAbi;
 
 /* What a signal frame needs to know; os/signal.c fills it. */
@@ -71,6 +72,7 @@ typedef struct GuestSignal {
   bool on_altstack;    /* switch to it */
   uint64_t trampoline; /* guest address of code that calls rt_sigreturn: where no restorer is */
   uint64_t trap_no, error_code; /* of a CPU fault (x86: vector and error code), else 0 */
+  uint64_t fault_address;       /* of a page fault, else 0 */
 } GuestSignal;
 
 /* Guest memory access for code below core/: returns false (and does nothing) on a bad range. */

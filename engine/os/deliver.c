@@ -21,8 +21,13 @@ bool os_on_altstack(const OsThread *o, uint64_t sp) {
   return sp > o->alt_sp && sp - o->alt_sp <= o->alt_size;
 }
 
+/* Of the CPU's making, not sent. */
+static bool is_fault(int signo, const siginfo_t *info) {
+  return BIT(signo) & SYNCHRONOUS && info->si_code > 0;
+}
+
 /* Builds the handler's frame. mask: what sigreturn goes back to. */
-static bool enter_handler(CoreThread *t, int signo, const void *info, const OsAction *a,
+static bool enter_handler(CoreThread *t, int signo, const siginfo_t *info, const OsAction *a,
                           uint64_t mask) {
   OsThread *o = os_thread(t);
   const Guest *g = t->emu->guest;
@@ -36,6 +41,11 @@ static bool enter_handler(CoreThread *t, int signo, const void *info, const OsAc
                      .trampoline = os_process(t->emu)->trampoline};
   uint64_t sp = guest_reg(g, t->state, g->abi.sp), low = 0, high = sp;
   memcpy(sig.siginfo, info, sizeof sig.siginfo);
+  if (is_fault(signo, info)) {
+    sig.trap_no = t->host_fault.trap_no;
+    sig.error_code = t->host_fault.error_code;
+    sig.fault_address = (uint64_t)(uintptr_t)info->si_addr;
+  }
   sig.altstack_flags = o->alt_flags;
   sig.on_altstack = a->flags & SA_ONSTACK && !(o->alt_flags & SS_DISABLE) && !os_on_altstack(o, sp);
   GuestMem mem = {t, mem_read, mem_write};
@@ -75,7 +85,7 @@ static const char *action_name(const OsAction *a, int signo) {
 static bool raise_signal(CoreThread *t, int signo, const siginfo_t *info, const OsAction *a) {
   t->emu->stats.signals++;
   if (!core_hooks_want(t->emu, KIT_EV_SIGNAL)) return false;
-  bool fault = BIT(signo) & SYNCHRONOUS && info->si_code > 0;
+  bool fault = is_fault(signo, info);
   KitEvent ev = {.kind = KIT_EV_SIGNAL,
                  .tid = t->tid,
                  .pc = t->state->pc,
@@ -157,6 +167,7 @@ void os_deliver(CoreThread *t) {
 void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
   OsThread *o = os_thread(t);
   OsProcess *p = os_process(t->emu);
+  if (signo == SIGILL || signo == SIGFPE) address = t->state->pc;
   KitEvent ev = {.kind = KIT_EV_FAULT,
                  .tid = t->tid,
                  .pc = t->state->pc,
@@ -169,6 +180,7 @@ void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
                                    : signo == SIGBUS  ? "bus error"
                                                       : "invalid access"}};
   int verdict = core_raise(t, &ev);
+  bool generic = t->emu->guest->generic_syscalls;
   if (t->emu->stop_on_fault || verdict & KIT_STOP) {
     t->stop_asked = false;
     t->state->stop = 0;
@@ -181,12 +193,13 @@ void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
     if (t->state->pc != ev.pc) return; /* the debugger moved on */
   }
   /* A load or store at an address that is not canonical: only x86's kernel says so (and does not
-   * say where). */
-  if (code == SI_KERNEL && t->emu->guest->generic_syscalls) code = SEGV_MAPERR;
+   * say where). It has another code for illegal instructions, too. */
+  if (code == SI_KERNEL && generic) code = SEGV_MAPERR;
+  if (signo == SIGILL && !generic) code = ILL_ILLOPN;
   siginfo_t info = {0};
   info.si_signo = signo;
   info.si_code = code;
-  info.si_addr = (void *)(uintptr_t)address;
+  if (code != SI_KERNEL) info.si_addr = (void *)(uintptr_t)address;
   /* A forced signal kills if it is blocked or ignored (kernel/signal.c, force_sig_info). */
   if (o->mask & BIT(signo) || p->actions[signo].handler == K_IGN) {
     p->actions[signo].handler = K_DFL;
@@ -195,6 +208,7 @@ void os_fault(CoreThread *t, int signo, int code, uint64_t address) {
   t->host_fault.is_write = false;
   o->again = OS_DONE;
   act(t, signo, &info, o->mask);
+  t->host_fault.trap_no = t->host_fault.error_code = 0;
 }
 
 int64_t os_rt_sigreturn(CoreThread *t, uint64_t a[6]) {

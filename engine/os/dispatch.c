@@ -305,10 +305,10 @@ void os_syscall(CoreThread *t) {
   OsRow *row = os_row(emu, nr);
   KitEvent ev = {.kind = KIT_EV_SYSCALL,
                  .tid = t->tid,
-                 .pc = s->pc - 4,
+                 .pc = s->pc - g->abi.syscall_insn_size,
                  .syscall = {.nr = nr, .name = row ? row->name : ""}};
   for (int i = 0; i < 6; i++) ev.syscall.args[i] = guest_reg(g, s, g->abi.syscall_args[i]);
-  o->call_pc = ev.pc; /* ecall has no compressed form */
+  o->call_pc = ev.pc;
   o->call_ret = guest_reg(g, s, g->abi.syscall_ret);
   o->again = OS_DONE;
   bool watched = core_hooks_want(emu, KIT_EV_SIGNAL);
