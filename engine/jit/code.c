@@ -575,7 +575,7 @@ static void forget_targets(const Jit *j, IrState *s, bool all) {
   }
   IrTarget *t = (IrTarget *)(void *)((char *)s + IR_TARGETS_AT);
   for (int i = 0; i < IR_N_TARGETS; i++)
-    if (t[i].pc != 1) t[i] = (IrTarget){1, j->indirect};
+    if (all || t[i].pc != 1) t[i] = (IrTarget){1, j->indirect}; /* all: the stub may have moved */
 }
 
 void jit_forget_targets(Jit *j, IrState *s) { forget_targets(j, s, true); }
