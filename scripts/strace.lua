@@ -270,7 +270,7 @@ end
 local function entry_text(call)
   local whole, before = calls.whole[call.info.name], calls.before[call.info.name]
   call.before = before and before(decode, call.args)
-  local text = whole and whole(decode, call.args)
+  local text = whole and whole(decode, call.args, call.info)
   if text then
     call.next = #call.info.args + 1
     return text

@@ -19,7 +19,10 @@
 #define HEAP_ROOM (1ull << 40) /* between PIE_BASE and the mmap area */
 #define MMAP_TOP  (CORE_LINE - (1ull << 33))
 #define LOW_BASE  0x10000000ull
-#define LOW_TOP   (1ull << 31)
+#define LOW_FILES                                                                                  \
+  (1ull << 30) /* files from here on, downwards from LOW_TOP; programs and heap below */
+#define LOW_TOP  0x7fff0000ull  /* a little below 2^31: a sanitizer's shadow begins there */
+#define LOW_MOST (256ull << 20) /* the largest file that is placed low */
 
 CoreMap *core_map_new(Emu *emu) {
   CoreMap *m = xcalloc(1, sizeof *m);
@@ -150,8 +153,19 @@ static uint64_t free_above(const CoreMap *m, uint64_t bottom, uint64_t top, uint
 }
 
 uint64_t core_place(Emu *emu, uint64_t len, bool low) {
-  return low ? free_above(emu->map, LOW_BASE, LOW_TOP, len)
-             : free_above(emu->map, PIE_BASE, PIE_BASE + HEAP_ROOM, len);
+  uint64_t va = low ? free_above(emu->map, LOW_BASE, LOW_TOP, len) : 0;
+  return va ? va : free_above(emu->map, PIE_BASE, PIE_BASE + HEAP_ROOM, len);
+}
+
+/* Where the kernel would choose: high, top down. Code of native operations reaches what is below
+ * 2^31 by absolute addresses, so libraries go there as long as there is room. */
+static uint64_t choose(const CoreMap *m, uint64_t len, int flags, bool native) {
+  bool file = native && flags & MAP_PRIVATE && !(flags & MAP_ANONYMOUS) && len <= LOW_MOST;
+  if (file || flags & MAP_32BIT) {
+    uint64_t va = free_below(m, LOW_TOP, LOW_FILES, len);
+    if (va || flags & MAP_32BIT) return va;
+  }
+  return free_below(m, MMAP_TOP, PIE_BASE + HEAP_ROOM, len);
 }
 
 static bool valid_range(uint64_t va, uint64_t len) {
@@ -271,15 +285,16 @@ int64_t core_mmap(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, int prot, 
     if (flags & MAP_FIXED_NOREPLACE && !is_free(m, va, len)) return -EEXIST;
   } else {
     va &= ~(CORE_PAGE - 1);
-    if (!va || !valid_range(va, len) || !is_free(m, va, len))
-      va = free_below(m, MMAP_TOP, PIE_BASE + HEAP_ROOM, len);
+    bool low = flags & MAP_32BIT && va > LOW_TOP - len;
+    if (!va || low || !valid_range(va, len) || !is_free(m, va, len))
+      va = choose(m, len, flags, emu->guest && emu->guest->convention.native);
     if (!va) return -ENOMEM;
   }
   bool replaces = !is_free(m, va, len);
   int64_t err = map_host(m, va, len, prot, flags, fd, off);
   if (err == -ENOMEM && !(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))) {
-    va = free_below(m, va, PIE_BASE + HEAP_ROOM,
-                    len); /* the host had something there: once more, below */
+    /* the host had something there: once more, below */
+    va = free_below(m, va, va < PIE_BASE ? LOW_BASE : PIE_BASE + HEAP_ROOM, len);
     err = va ? map_host(m, va, len, prot, flags, fd, off) : -ENOMEM;
   }
   if (err) {

@@ -6,6 +6,8 @@
  * shadow planes in lockstep. Default layout (2^31..2^45 is left to sanitizer builds):
  *
  *   0x10000                fixed-address executables and their heap
+ *   0x10000000             programs that are position-independent and made of native operations
+ *   2^30 .. 2^31           their libraries, top down
  *   2^31                   --- sanitizers' ---
  *   2^45 + 2^32            position-independent executables, heap behind them
  *   2^46 - 2^33 downward   mmap area, top down

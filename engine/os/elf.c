@@ -137,9 +137,8 @@ static uint64_t alignment(const OsElf *f) {
 
 /* A free range in the mmap area, where the kernel puts the interpreter: behind the program it would
  * be in the heap's way. */
-static uint64_t free_range(Emu *emu, uint64_t len) {
-  int64_t va = core_mmap(emu, NULL, 0, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                         -1, 0, "");
+static uint64_t free_range(Emu *emu, const OsElf *f, uint64_t len) {
+  int64_t va = core_mmap(emu, NULL, 0, len, PROT_NONE, MAP_PRIVATE, f->fd, 0, "");
   if (va > 0) core_munmap(emu, NULL, (uint64_t)va, len);
   return va > 0 ? (uint64_t)va : 0;
 }
@@ -152,8 +151,8 @@ static KitStatus place(Emu *emu, const OsElf *f, uint64_t low, uint64_t high, bo
     return KIT_OK;
   }
   uint64_t align = alignment(f), len = high - low + align - CORE_PAGE;
-  uint64_t base =
-      is_interp ? free_range(emu, len) : core_place(emu, len, !emu->guest->generic_syscalls);
+  uint64_t base = is_interp ? free_range(emu, f, len)
+                            : core_place(emu, len, emu->guest->convention.native != NULL);
   if (!base)
     return core_fail(emu, KIT_E_MEMORY, "%s: no address range of %llu bytes for it", f->name,
                      (unsigned long long)(high - low));

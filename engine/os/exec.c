@@ -1,6 +1,6 @@
-/* execve. The new program runs under kitlua again: this command with its script if children are
- * traced, else without a script. A program of the host's own architecture, which a foreign guest
- * may call, is executed by the host. All that can fail is found out before the point of no return,
+/* execve. The new program runs under kitlua again, this command with its script, if children are
+ * traced. Else a program of the host's own architecture is executed by the host, and another one by
+ * kitlua without a script. All that can fail is found out before the point of no return,
  * with the kernel's error numbers. */
 #include <dlfcn.h>
 #include <elf.h>
@@ -221,8 +221,9 @@ static int64_t execute(CoreThread *t, Exec *e, const char *shown) {
   int err = resolve(t, e, shown);
   if (err) return err;
   uint16_t machine = os_elf_machine(e->path);
-  bool ours = guest_for_machine(machine) != NULL;
-  if (!ours && machine != HOST_MACHINE) return -ENOEXEC;
+  bool host = machine == HOST_MACHINE,
+       ours = guest_for_machine(machine) && (!host || t->emu->opt.trace_children);
+  if (!ours && !host) return -ENOEXEC;
   const char *path = e->path;
   if (ours) {
     err = check_loader(t, e->path);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,15 +352,16 @@ static bool hidden_task(CoreThread *t, int tid) {
   return tid != getpid() && !core_find_thread(t->emu, tid);
 }
 
-static int64_t hide_entries(CoreThread *t, char *buf, int64_t n,
+/* The older call's entries have the name where the newer one's have the type. */
+static int64_t hide_entries(CoreThread *t, char *buf, int64_t n, size_t name_at,
                             bool (*hidden)(CoreThread *t, int number)) {
   int64_t kept = 0;
   for (int64_t at = 0; at < n;) {
     struct dirent64 *d = (struct dirent64 *)(void *)(buf + at);
     unsigned short len = d->d_reclen;
-    char *end;
-    long number = strtol(d->d_name, &end, 10);
-    if (*end || end == d->d_name || !hidden(t, (int)number)) {
+    char *name = buf + at + name_at, *end;
+    long number = strtol(name, &end, 10);
+    if (*end || end == name || !hidden(t, (int)number)) {
       memmove(buf + kept, buf + at, len);
       kept += len;
     }
@@ -368,7 +370,7 @@ static int64_t hide_entries(CoreThread *t, char *buf, int64_t n,
   return kept;
 }
 
-int64_t os_getdents64(CoreThread *t, uint64_t a[6]) {
+static int64_t list(CoreThread *t, uint64_t a[6], size_t name_at) {
   char link[64], target[64];
   int64_t n;
   snprintf(link, sizeof link, "/proc/self/fd/%d", (int)a[0]);
@@ -380,7 +382,14 @@ int64_t os_getdents64(CoreThread *t, uint64_t a[6]) {
   do {
     n = os_pass(t, a);
     if (n <= 0 || !(fds || tasks)) return n;
-    n = hide_entries(t, (char *)(uintptr_t)a[1], n, fds ? hidden_fd : hidden_task);
+    n = hide_entries(t, (char *)(uintptr_t)a[1], n, name_at, fds ? hidden_fd : hidden_task);
   } while (n == 0); /* all of them hidden: not the end of the directory */
   return n;
+}
+
+int64_t os_getdents64(CoreThread *t, uint64_t a[6]) {
+  return list(t, a, offsetof(struct dirent64, d_name));
+}
+int64_t os_getdents(CoreThread *t, uint64_t a[6]) {
+  return list(t, a, offsetof(struct dirent64, d_type));
 }

@@ -26,8 +26,17 @@ int64_t os_munmap(CoreThread *t, uint64_t a[6]) {
   return r;
 }
 
+/* PROT_GROWSDOWN means all of the stack, from the range's end down. */
 int64_t os_mprotect(CoreThread *t, uint64_t a[6]) {
-  return core_mprotect(t->emu, t, a[0], a[1], (int)a[2]);
+  uint64_t va = a[0], len = a[1];
+  int prot = (int)a[2];
+  const CoreArea *area = prot & PROT_GROWSDOWN ? core_area(t->emu, va) : NULL;
+  if (area && area->start <= va && !strcmp(area->name, "[stack]")) {
+    len += va - area->start;
+    va = area->start;
+    prot &= ~PROT_GROWSDOWN;
+  }
+  return core_mprotect(t->emu, t, va, len, prot);
 }
 int64_t os_mremap(CoreThread *t, uint64_t a[6]) {
   return core_mremap(t->emu, t, a[0], a[1], a[2], (int)a[3], a[4]);

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "ir/native.h"
 #include "os/os.h"
 
 /* Newer than the headers (include/uapi/linux/prctl.h). */
@@ -70,6 +71,46 @@ int64_t os_prctl(CoreThread *t, uint64_t a[6]) {
   default: break;
   }
   return os_raw(SYS_prctl, (long)a[0], (long)a[1], (long)a[2], (long)a[3], (long)a[4], 0);
+}
+
+/* ---- arch_prctl ------------------------------------------------------------------------------ */
+
+/* asm/prctl.h, of which Debian's headers have only the first four */
+enum {
+  SET_GS = 0x1001,
+  SET_FS,
+  GET_FS,
+  GET_GS,
+  GET_CPUID = 0x1011,
+  SET_CPUID,
+  GET_XCOMP_SUPP = 0x1021,
+  GET_XCOMP_PERM,
+};
+#define TASK_SIZE_MAX ((1ull << 47) - 4096)
+
+/* The bases of fs: and gs:, which are registers of the guest's. */
+int64_t os_arch_prctl(CoreThread *t, uint64_t a[6]) {
+  const Guest *g = t->emu->guest;
+  int code = (int)a[0];
+  bool fs = code == SET_FS || code == GET_FS;
+  int reg = guest_find_reg(g, fs ? "fs_base" : "gs_base");
+  uint64_t value = 0;
+  if (reg < 0) return -EINVAL;
+  switch (code) {
+  case SET_FS:
+  case SET_GS:
+    if (a[1] >= TASK_SIZE_MAX) return -EPERM;
+    guest_set_reg(g, t->state, reg, a[1]);
+    return 0;
+  case GET_FS:
+  case GET_GS: value = guest_reg(g, t->state, reg); break;
+  case GET_CPUID: return 1;
+  case SET_CPUID: return a[1] ? 0 : -ENODEV;
+  case GET_XCOMP_SUPP:
+  case GET_XCOMP_PERM: value = ir_xsave_features(); break;
+  default: return -EINVAL;
+  }
+  return guest_write(t->emu, t, a[1], &value, sizeof value);
 }
 
 /* ---- limits: the guest's view of descriptors and stack is its own ---------------------------- */

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -53,7 +54,9 @@ uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
   sp &= ~15ull;
   ok = ok && push_bytes(emu, &sp, random, sizeof random);
 
-  const uint64_t auxv[][2] = {{AT_HWCAP, emu->guest->hwcap},
+  bool native = emu->guest->convention.native; /* the host's own processor, all told */
+  const uint64_t auxv[][2] = {{native ? AT_MINSIGSTKSZ : AT_IGNORE, getauxval(AT_MINSIGSTKSZ)},
+                              {AT_HWCAP, native ? getauxval(AT_HWCAP) : emu->guest->hwcap},
                               {AT_PAGESZ, CORE_PAGE},
                               {AT_CLKTCK, (uint64_t)sysconf(_SC_CLK_TCK)},
                               {AT_PHDR, info->phdr},
@@ -68,7 +71,7 @@ uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
                               {AT_EGID, getegid()},
                               {AT_SECURE, 0},
                               {AT_RANDOM, sp},
-                              {AT_HWCAP2, 0},
+                              {AT_HWCAP2, native ? getauxval(AT_HWCAP2) : 0},
                               {AT_EXECFN, execfn},
                               {platform ? AT_PLATFORM : AT_IGNORE, platform},
                               {AT_NULL, 0}};

@@ -76,8 +76,10 @@ static const Struct *find_struct(const char *name) {
 
 const KitStructField *kit_struct_fields(const KitEmu *emu, const char *name, size_t *n,
                                         size_t *size) {
-  (void)emu;
-  const Struct *s = find_struct(name);
+  char own[32];
+  snprintf(own, sizeof own, "%s_x64", name);
+  const Struct *s = emu->guest->generic_syscalls ? NULL : find_struct(own);
+  if (!s) s = find_struct(name);
   if (!s) return NULL;
   *n = s->n;
   *size = s->size;
@@ -197,7 +199,7 @@ const KitSyscallInfo *kit_syscall_info(const KitEmu *emu, int nr) {
 
 int kit_syscall_find(const KitEmu *emu, const char *name) {
   for (int i = 0; i < N_ROWS; i++)
-    if (!strcmp(rows[i].name, name)) return row_nr(emu, &rows[i]);
+    if (!strcmp(rows[i].name, name) && row_nr(emu, &rows[i]) >= 0) return row_nr(emu, &rows[i]);
   return -1;
 }
 

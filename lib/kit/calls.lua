@@ -1,7 +1,7 @@
 -- Calls that strace shows in a way that the engine's tables do not tell: an argument whose meaning depends on another one, text
 -- behind the result, arguments that are left out.
 --
---   calls.whole[name](decode, args)            all the arguments, known at entry; nil: as the table says
+--   calls.whole[name](decode, args, info)      all the arguments, known at entry; nil: as the table says
 --   calls.arg[name][i] = {late = true?, fn = function(decode, value, args, result, before)}
 --                                              one argument; nil ends the list, false leaves it out
 --   calls.result[name](decode, result, args)   the result's text, for a call that did not fail; nil: as the table says
@@ -29,15 +29,17 @@ end
 
 -- ---- processes -------------------------------------------------------------------------------------------------
 
-function whole.clone(decode, a)
+function whole.clone(decode, a, info)
   local flags, signal = a[1] & 0xffffff00, a[1] & 255
+  local tls, child_tid = a[4], a[5]
+  if info.args[5].name == "tls" then tls, child_tid = child_tid, tls end
   local text = decode:flags("clone", flags)
   if flags == 0 then text = signal == 0 and "0" or kit.signal_name(signal)
   elseif signal ~= 0 then text = text .. "|" .. kit.signal_name(signal) end
   local shown = {("child_stack=%s"):format(address(a[2])), "flags=" .. text}
   if flags & 0x100000 ~= 0 then shown[#shown + 1] = ("parent_tid=%s"):format(address(a[3])) end
-  if flags & 0x80000 ~= 0 then shown[#shown + 1] = ("tls=%#x"):format(a[4]) end
-  if flags & 0x1200000 ~= 0 then shown[#shown + 1] = ("child_tidptr=%s"):format(address(a[5])) end
+  if flags & 0x80000 ~= 0 then shown[#shown + 1] = ("tls=%#x"):format(tls) end
+  if flags & 0x1200000 ~= 0 then shown[#shown + 1] = ("child_tidptr=%s"):format(address(child_tid)) end
   return table.concat(shown, ", ")
 end
 
@@ -62,11 +64,13 @@ whole.exit_group = whole.exit
 -- The mode matters only where a file may be made.
 argument("openat", 4, function(_, mode, a) if a[3] & 0x400040 ~= 0 then return decoder.octal(mode & 0xfff) end end)
 argument("open", 3, function(_, mode, a) if a[2] & 0x400040 ~= 0 then return decoder.octal(mode & 0xfff) end end)
-argument("mknodat", 3, function(_, mode) return decoder.mode(mode & 0xffff) end)
-argument("mknodat", 4, function(_, dev, a)
-  local kind = a[3] & 0xf000
-  if kind == 0x2000 or kind == 0x6000 then return decoder.makedev(dev) end
-end)
+for name, i in pairs{mknodat = 3, mknod = 2} do
+  argument(name, i, function(_, mode) return decoder.mode(mode & 0xffff) end)
+  argument(name, i + 1, function(_, dev, a)
+    local kind = a[i] & 0xf000
+    if kind == 0x2000 or kind == 0x6000 then return decoder.makedev(dev) end
+  end)
+end
 argument("preadv pwritev preadv2 pwritev2", 5, function() return false end) -- the upper half of the position, for machines of 32 bits
 argument("close_range", 1, function(_, v) return ("%d"):format(v & 0xffffffff) end)
 argument("close_range", 2, function(_, v) return ("%d"):format(v & 0xffffffff) end)
@@ -88,7 +92,7 @@ argument("utimensat", 3, function(decode, va)
   return ("[%s, %s]"):format(time_of_file(decode, va), time_of_file(decode, va + 16))
 end)
 
-argument("getdents64", 2, function(decode, va, _, n)
+argument("getdents64 getdents", 2, function(decode, va, _, n)
   if n < 0 then return address(va) end
   local entries, at = 0, 0
   while at < n do
@@ -98,6 +102,18 @@ argument("getdents64", 2, function(decode, va, _, n)
   end
   return ("%s /* %d entries */"):format(address(va), entries)
 end, true)
+local function times_of_file(decode, va)
+  if va == 0 or not decode.mem:read(va, 32) then return address(va) end
+  local out = {}
+  for i = 0, 1 do
+    local sec, usec = decode.mem:unpack("<i8i8", va + 16 * i)
+    out[i + 1] = ("{tv_sec=%d, tv_usec=%d}%s"):format(sec, usec, decoder.date(sec, usec * 1000))
+  end
+  return ("[%s]"):format(table.concat(out, ", "))
+end
+argument("utimes", 2, times_of_file)
+argument("futimesat", 3, times_of_file)
+
 argument("getcwd", 1, function(decode, va, _, n) return n < 0 and address(va) or decode:buffer(va, n - 1) end, true)
 argument("getrandom", 1, function(decode, va, _, n)
   if n < 0 then return address(va) end
@@ -189,14 +205,21 @@ argument("pselect6", 6, function(decode, v)
   local mask = set ~= 0 and decode.mem.u64[set]
   return mask and ("{sigmask=%s, sigsetsize=%d}"):format(decoder.sigset(mask), size) or "NULL"
 end)
-function result.pselect6(decode, v, a)
+local function select_result(decode, v, a, time_left)
   if v == 0 then return "0 (Timeout)" end
   local out = {}
   for i, name in ipairs{"in", "out", "except"} do
     local set = decode:fdset(a[i + 1], a[1])
     if a[i + 1] ~= 0 and set ~= "[]" then out[#out + 1] = name .. " " .. set end
   end
-  return ("%d (%s%s)"):format(v, table.concat(out, ", "), left(decode, a[5]))
+  return ("%d (%s%s)"):format(v, table.concat(out, ", "), time_left(decode, a[5]))
+end
+function result.pselect6(decode, v, a) return select_result(decode, v, a, left) end
+function result.select(decode, v, a)
+  return select_result(decode, v, a, function(_, va)
+    local sec, usec = decode.mem:unpack("<i8i8", va)
+    return va ~= 0 and usec and (", left {tv_sec=%d, tv_usec=%d}"):format(sec, usec) or ""
+  end)
 end
 
 -- ---- sockets ------------------------------------------------------------------------------------------------------
@@ -273,12 +296,12 @@ argument("clock_nanosleep", 4, function(decode, va, a, value)
   return value == -4 and a[2] & 1 == 0 and decode:struct("timespec", va) or address(va)
 end, true)
 
--- Where the signal frame, at the stack pointer, keeps the mask that comes back.
-local frame_mask = {riscv64 = 128 + 40}
+-- Where the signal frame, at the stack pointer (x86-64: the return address is popped), keeps the mask that comes back.
+local frame_mask = {riscv64 = {"sp", 128 + 40}, ["x86-64"] = {"rsp", 296}}
 function whole.rt_sigreturn(decode)
   local emu = decode.emu
-  local offset = frame_mask[emu.arch]
-  local mask = offset and decode.mem.u64[emu.regs.sp + offset]
+  local at = frame_mask[emu.arch]
+  local mask = at and decode.mem.u64[emu.regs[at[1]] + at[2]]
   return mask and ("{mask=%s}"):format(decoder.sigset(mask)) or ""
 end
 argument("rt_sigtimedwait", 2, function(decode, va, _, value)
@@ -300,6 +323,13 @@ end, true)
 function result.sched_getscheduler(decode, v) return ("%d (%s)"):format(v, decode:flags("sched", v)) end
 argument("sched_getaffinity", 3, function(decode, va, _, value)
   return value > 0 and decode:fdset(va, 8 * value) or address(va)
+end, true)
+
+-- What the call writes, where it reads a base.
+argument("arch_prctl", 2, function(decode, v, a, value)
+  local code = int32(a[1])
+  local got = (code == 0x1003 or code == 0x1004) and value == 0 and decode.mem.u64[v]
+  return got and ("[%#x]"):format(got) or ("%#x"):format(v)
 end, true)
 
 local PR_SET_PDEATHSIG, PR_SET_NAME, PR_GET_NAME = 1, 15, 16

@@ -158,6 +158,7 @@ function field.limit(_, v)
   return v ~= 0 and v % 1024 == 0 and ("%d*1024"):format(v // 1024) or ("%d"):format(v)
 end
 function field.handler(_, v) return v == 0 and "SIG_DFL" or v == 1 and "SIG_IGN" or ("0x%x"):format(v) end
+field.restorer = field.handler
 function field.flags(self, v, f) return self:flags(f.set, v & 0xffffffff) end
 field.enum = field.flags
 
@@ -212,10 +213,19 @@ local function field_text(self, f, bytes)
 end
 
 -- "it_value.tv_sec" is a field of a struct within: {it_value={tv_sec=1, tv_nsec=0}}.
+-- Is the field there at all? sa_restorer is if SA_RESTORER says so.
+local function present(s, f, bytes)
+  if f.kind ~= "restorer" then return true end
+  for _, other in ipairs(s.fields) do
+    if other.name == "sa_flags" then return M.field_value(bytes, other) & 0x4000000 ~= 0 end
+  end
+end
+
 local function fields_text(self, s, bytes, last)
   local out, inside = {}, nil
   for i = 1, last do
     local f = s.fields[i]
+    if not present(s, f, bytes) then break end
     local outer, name = f.name:match("^([^.]*)%.(.*)$")
     local text = (name or f.name) .. "=" .. field_text(self, f, bytes)
     if outer and outer == inside then
@@ -355,9 +365,10 @@ function kinds.sao(self, v, arg, args, result)
 end
 function kinds.pollfds(self, v, arg, args) return self:pollfds(v, args[arg.len_arg + 1]) end
 function kinds.epollevents(self, v, _, _, result)
-  local out = {}
+  local out, size = {}, self:struct_of("epoll_event").size -- x86-64's is packed
   for i = 0, math.min(result, 32) - 1 do
-    local events, _, data = self.mem:unpack("<I4I4I8", v + 16 * i)
+    local events = self.mem:unpack("<I4", v + size * i)
+    local data = self.mem:unpack("<I8", v + size * i + size - 8)
     out[#out + 1] = ("{events=%s, data=%s}"):format(self:flags("epoll", events), field.epolldata(self, data))
   end
   return result < 0 and address(v) or "[" .. table.concat(out, ", ") .. "]"

@@ -37,15 +37,12 @@ describe("table of system calls", function()
   for arch, compiler in pairs(COMPILER) do
     it("has the numbers of the kernel's headers for " .. arch, function()
       local numbers, seen, wrong = kernel_numbers(compiler), {}, {}
-      for _, row in ipairs(list) do
-        local number = numbers[row.name]
-        seen[row.name] = true
-        if number and number ~= row[arch] then
-          wrong[#wrong + 1] = ("%s: %d, not %d"):format(row.name, number, row[arch])
-        end
+      for _, row in ipairs(list) do -- a call whose arguments differ has a row for each architecture
+        seen[row.name] = math.max(row[arch], seen[row.name] or -1)
       end
       for name, number in pairs(numbers) do
-        if not seen[name] then wrong[#wrong + 1] = ("%s (%d) is missing"):format(name, number) end
+        if not seen[name] then wrong[#wrong + 1] = ("%s (%d) is missing"):format(name, number)
+        elseif number ~= seen[name] then wrong[#wrong + 1] = ("%s: %d, not %d"):format(name, number, seen[name]) end
       end
       assert.are.equal("", table.concat(wrong, "\n"))
       assert.is_true(#list > 350)
@@ -98,6 +95,9 @@ describe("flags and structs", function()
 
   it("have the guest's layouts", function()
     local run = support.run(support.guest(tool(program.guest), {"structs"}))
+    assert.are.equal("", run.out)
+    assert.are.equal(0, run.status, support.describe(run))
+    run = support.run{tool(program.host), "structs"} -- those of the x86-64 guest
     assert.are.equal("", run.out)
     assert.are.equal(0, run.status, support.describe(run))
   end)
