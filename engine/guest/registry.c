@@ -3,9 +3,9 @@
 
 #include "guest/guest.h"
 
-extern const Guest rv64_guest;
+extern const Guest rv64_guest, x64_guest;
 
-static const Guest *const guests[] = {&rv64_guest, NULL};
+static const Guest *const guests[] = {&rv64_guest, &x64_guest, NULL};
 
 const Guest *const *guest_all(void) { return guests; }
 

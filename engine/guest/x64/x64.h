@@ -18,6 +18,7 @@ typedef struct X64State {
 } X64State;
 
 extern const Guest x64_guest;
+#define X64_MNEMONICS 2048 /* more than Zydis has */
 
 /* decode.c */
 GuestDecode x64_decode(const uint8_t *code, size_t avail, uint64_t pc, GuestInsn *out);
@@ -27,7 +28,8 @@ const char *x64_insn_name(uint16_t id);
 /* disasm.c */
 int x64_disasm(const GuestInsn *insn, char *buf, size_t size);
 /* cpu.c: cpuid, xgetbv and the models */
-extern const IrHelper x64_cpuid, x64_xgetbv;
+enum { X64_BASE_GS = 1, X64_BASE_WRITE = 2, X64_BASE_32 = 4 };
+extern const IrHelper x64_cpuid, x64_xgetbv, x64_base;
 bool x64_set_cpu(IrState *s, const char *model);
 /* sigframe.c */
 bool x64_signal_push(IrState *s, const GuestSignal *sig, const GuestMem *mem);
