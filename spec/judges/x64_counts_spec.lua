@@ -28,7 +28,7 @@ local function compare(program, args, machine)
   assert.are.equal(theirs, ours)
 end
 
-describe("retired x86-64 instructions #x64", function()
+describe("retired x86-64 instructions", function()
   local machine_dir, machine
 
   setup(function()
