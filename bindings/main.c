@@ -6,6 +6,7 @@
  * 126 the program cannot be executed; 127 it was not found. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <lualib.h>
 #include <signal.h>
@@ -22,6 +23,7 @@ KIT_API int luaopen_kit(lua_State *L);
 KIT_API int luaopen_kit_line(lua_State *L);
 
 #define STATUS_FAILURE 125
+#define STDERR_MOST    65535
 #define STACK_LIMIT                                                                                \
   (8u << 20) /* instead of `ulimit -s unlimited`, which would put libraries below 2^46 */
 
@@ -417,8 +419,22 @@ static void need_finite_stack(char **argv) {
   execv("/proc/self/exe", argv);
 }
 
+/* The program may close its stderr, which coreutils do at their end: ours is a descriptor of our
+ * own, out of the way (kit_open hides it). */
+static void own_stderr(void) {
+  struct rlimit lim;
+  if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur < 64) return;
+  int high = lim.rlim_cur > STDERR_MOST ? STDERR_MOST : (int)lim.rlim_cur - 1;
+  int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, high);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  if (!f) return;
+  setvbuf(f, NULL, _IONBF, 0);
+  stderr = f;
+}
+
 int main(int argc, char **argv) {
   need_finite_stack(argv);
+  own_stderr();
   Command c = parse(argc, argv);
   if (c.list) return list_scripts();
   if (c.interactive && c.script_args < argc && strcmp(argv[c.script_args], "--"))

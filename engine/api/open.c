@@ -100,12 +100,17 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   emu->cache = core_cache_new(emu);
   KitStatus st = os_load(emu, opt->argv, opt->envp ? opt->envp : (const char *const *)environ);
   if (!st && opt->dump) st = open_dump(emu, opt->dump);
+  if (!st && emu->guest->convention.native && (opt->interp || opt->lockstep))
+    st = core_fail(emu, KIT_E_UNSUPPORTED,
+                   "%s programs run on the JIT only: --interp and --lockstep are for riscv64",
+                   emu->guest->name);
   if (st) {
     if (err) *err = emu->error;
     if (emu->threads_first) core_thread_discard(emu->threads_first);
     destroy(emu);
     return st;
   }
+  if (fileno(stderr) > STDERR_FILENO) kit_hide_fd(emu, fileno(stderr));
   core_jit_open(emu);
   *out = emu;
   return KIT_OK;

@@ -41,13 +41,18 @@ int kit_shield_fd(KitEmu *emu, int fd) {
   if (high < 0) high = fcntl(fd, F_DUPFD_CLOEXEC, 100);
   if (high < 0) return -1;
   close(fd);
-  uint32_t i = 0;
-  while (i < p->n_engine_fds && fcntl(p->engine_fds[i], F_GETFD) >= 0 && p->engine_fds[i] != high)
-    i++; /* reuse a closed one's place */
-  if (i == sizeof p->engine_fds / sizeof *p->engine_fds) return high;
-  p->engine_fds[i] = high;
-  if (i == p->n_engine_fds) p->n_engine_fds++;
+  kit_hide_fd(emu, high);
   return high;
+}
+
+void kit_hide_fd(KitEmu *emu, int fd) {
+  OsProcess *p = emu->os_data;
+  uint32_t i = 0;
+  while (i < p->n_engine_fds && fcntl(p->engine_fds[i], F_GETFD) >= 0 && p->engine_fds[i] != fd)
+    i++; /* reuse a closed one's place */
+  if (i == sizeof p->engine_fds / sizeof *p->engine_fds) return;
+  p->engine_fds[i] = fd;
+  if (i == p->n_engine_fds) p->n_engine_fds++;
 }
 
 /* A new descriptor at or above the guest's limit does not exist for it. */

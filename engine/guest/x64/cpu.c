@@ -22,8 +22,8 @@ static const struct {
 } levels[] = {
     [V1] = {.xcr0 = 3},
     [V2] = {BIT(0) | BIT(9) | BIT(13) | BIT(19) | BIT(20) | BIT(23), 0, BIT(0), 3},
-    [V3] = {BIT(12) | BIT(22) | BIT(26) | BIT(27) | BIT(28) | BIT(29),
-            BIT(3) | BIT(5) | BIT(8), BIT(5), 7},
+    [V3] = {BIT(12) | BIT(22) | BIT(26) | BIT(27) | BIT(28) | BIT(29), BIT(3) | BIT(5) | BIT(8),
+            BIT(5), 7},
     [V4] = {0, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), 0, 0xe7},
 };
 

@@ -33,9 +33,8 @@ int x64_disasm(const GuestInsn *i, char *buf, size_t size) {
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
   char line[128];
   if (ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, i->len, &insn, operands)) &&
-      ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &insn, operands,
-                                                   insn.operand_count_visible, line, sizeof line,
-                                                   i->pc, NULL)))
+      ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
+          &formatter, &insn, operands, insn.operand_count_visible, line, sizeof line, i->pc, NULL)))
     return snprintf(buf, size, "%s", line);
   return snprintf(buf, size, "(bad)");
 }

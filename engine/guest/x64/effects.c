@@ -10,8 +10,8 @@ static int gpr_of(ZydisRegister reg) {
   switch (ZydisRegisterGetClass(reg)) {
   case ZYDIS_REGCLASS_GPR8:
     return reg >= ZYDIS_REGISTER_AH && reg <= ZYDIS_REGISTER_BH ? reg - ZYDIS_REGISTER_AH
-           : reg > ZYDIS_REGISTER_BH ? reg - ZYDIS_REGISTER_SPL + 4
-                                     : reg - ZYDIS_REGISTER_AL;
+           : reg > ZYDIS_REGISTER_BH                            ? reg - ZYDIS_REGISTER_SPL + 4
+                                                                : reg - ZYDIS_REGISTER_AL;
   case ZYDIS_REGCLASS_GPR16:
   case ZYDIS_REGCLASS_GPR32:
   case ZYDIS_REGCLASS_GPR64: return ZydisRegisterGetId(reg);
@@ -108,8 +108,7 @@ static uint16_t size_of(const X64Decoded *d, const ZydisDecodedOperand *o) {
   case ZYDIS_MNEMONIC_XRSTOR64: return (uint16_t)ir_xsave_size();
   default: break;
   }
-  if (d->insn.avx.broadcast.mode && !d->insn.avx.broadcast.is_static)
-    return o->element_size / 8;
+  if (d->insn.avx.broadcast.mode && !d->insn.avx.broadcast.is_static) return o->element_size / 8;
   return o->size / 8;
 }
 

@@ -132,10 +132,11 @@ void x64_elements(const X64Decoded *d, const ZydisDecodedOperand *o, IrNative *n
   case ZYDIS_MNEMONIC_MASKMOVQ: return; /* MMX registers are not looked at: all eight bytes */
   case ZYDIS_MNEMONIC_MASKMOVDQU:
   case ZYDIS_MNEMONIC_VMASKMOVDQU:
-    mask_by(n, MASK_VECTOR, number(d->ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                                           d->ops[1].visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT
-                                       ? d->ops[1].reg.value
-                                       : d->ops[2].reg.value),
+    mask_by(n, MASK_VECTOR,
+            number(d->ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+                           d->ops[1].visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT
+                       ? d->ops[1].reg.value
+                       : d->ops[2].reg.value),
             1);
     element_is(n, masked, 16, 1);
     return;

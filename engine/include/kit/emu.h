@@ -590,6 +590,8 @@ KIT_API const char *kit_signal_name(int signo);                /* "SIGCHLD" */
 /* Moves a host descriptor high, close-on-exec, and shields it from the guest. Returns the new
  * number or -1. */
 KIT_API int kit_shield_fd(KitEmu *emu, int fd);
+/* The guest cannot use fd, which stays where it is. */
+KIT_API void kit_hide_fd(KitEmu *emu, int fd);
 /* The path as the host sees it, sysroot applied, for a path that the guest names. false: too long.
  */
 KIT_API bool kit_host_path(KitEmu *emu, const char *guest_path, char *out, size_t size);
