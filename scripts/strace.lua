@@ -65,7 +65,11 @@ end
 local out = io.stderr
 if opt.o then
   local message
-  out, message = io.open(first and file or opt.o, first and "a" or "w")
+  if not first then -- what children append must not be written over
+    local new = io.open(opt.o, "w")
+    if new then new:close() end
+  end
+  out, message = io.open(first and file or opt.o, "a")
   if not out then options.fail("strace: cannot write the trace: %s", message) end
 end
 out:setvbuf("full", 65536)
