@@ -10,7 +10,7 @@ local ways = {
   {"one instruction a region", {"--one-insn"}, share = 10},
 }
 
-describe("x86-64 oracle", function()
+describe("x86-64 oracle #x64", function()
   setup(function() support.make("x64-oracle") end)
 
   -- 16,384 jobs of 4 states reach every form of instruction once or twice.
