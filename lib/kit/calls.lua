@@ -107,10 +107,17 @@ local function times_of_file(decode, va)
   local out = {}
   for i = 0, 1 do
     local sec, usec = decode.mem:unpack("<i8i8", va + 16 * i)
-    out[i + 1] = ("{tv_sec=%d, tv_usec=%d}%s"):format(sec, usec, decoder.date(sec, usec * 1000))
+    out[i + 1] = ("{tv_sec=%d, tv_usec=%d}%s"):format(sec, usec, decoder.date(sec, usec, 6))
   end
   return ("[%s]"):format(table.concat(out, ", "))
 end
+argument("time", 1, function(decode, va)
+  local sec = va ~= 0 and decode.mem.i64[va]
+  return sec and ("[%d%s]"):format(sec, decoder.date(sec)) or address(va)
+end, true)
+function result.time(_, v) return ("%d (%s)"):format(v, decoder.date(v):match("%S+T%S+")) end
+argument("ustat", 1, function(_, dev) return decoder.makedev(dev) end)
+argument("ustat", 2, function(_, va) return address(va) end)
 argument("utimes", 2, times_of_file)
 argument("futimesat", 3, times_of_file)
 
@@ -162,6 +169,7 @@ function result.fcntl(decode, v, a)
 end
 
 local FIONREAD, FIONBIO, TIOCGPGRP, TIOCSPGRP, TIOCGWINSZ, TIOCSWINSZ = 0x541b, 0x5421, 0x540f, 0x5410, 0x5413, 0x5414
+local FICLONE = 0x40049409
 local int_ioctl = {[FIONREAD] = true, [FIONBIO] = true, [TIOCGPGRP] = true, [TIOCSPGRP] = true}
 local directions = {[0] = "_IOC_NONE", "_IOC_WRITE", "_IOC_READ", "_IOC_READ|_IOC_WRITE"}
 argument("ioctl", 2, function(decode, v)
@@ -172,6 +180,7 @@ argument("ioctl", 2, function(decode, v)
 end)
 argument("ioctl", 3, function(decode, v, a, value)
   local cmd = a[2] & 0xffffffff
+  if cmd == FICLONE then return ("%d"):format(int32(v)) end
   local n = int_ioctl[cmd] and value >= 0 and decode.mem.i32[v]
   if n then return ("[%d]"):format(n) end
   if (cmd == TIOCGWINSZ or cmd == TIOCSWINSZ) and value >= 0 then
@@ -314,6 +323,12 @@ argument("waitid", 3, function(decode, va, _, value)
 end, true)
 function result.rt_sigtimedwait(_, v) return ("%d (%s)"):format(v, kit.signal_name(v)) end
 
+argument("getgroups", 2, function(decode, va, a, n)
+  if n < 0 or va == 0 or a[1] & 0xffffffff == 0 then return n == 0 and va ~= 0 and "[]" or address(va) end
+  local out = {}
+  for i = 0, math.min(n, 32) - 1 do out[#out + 1] = tostring(decode.mem.u32[va + 4 * i]) end
+  return "[" .. table.concat(out, ", ") .. (n > 32 and ", ..." or "") .. "]"
+end, true)
 argument("sched_get_priority_max sched_get_priority_min", 1, function(decode, v) return decode:flags("sched", int32(v)) end)
 argument("sched_setscheduler", 2, function(decode, v) return decode:flags("sched", int32(v)) end)
 argument("sched_setscheduler", 3, function(decode, va) return decode.mem.i32[va] and ("[%d]"):format(decode.mem.i32[va]) or address(va) end)

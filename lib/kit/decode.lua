@@ -39,9 +39,9 @@ M.int32 = function(v) return (string.unpack("<i4", string.pack("<I4", v & 0xffff
 function M.unsigned(v) return ("%u"):format(v) end
 
 -- " /* 2001-09-09T01:46:40.000000005+0000 */"; nothing for a time that is out of the calendar's range.
-function M.date(sec, nsec)
+function M.date(sec, fraction, digits)
   local ok, date = pcall(os.date, "!%Y-%m-%dT%H:%M:%S", sec)
-  return ok and (" /* %s%s+0000 */"):format(date, (nsec or 0) ~= 0 and (".%09d"):format(nsec) or "") or ""
+  return ok and (" /* %s%s+0000 */"):format(date, (fraction or 0) ~= 0 and (".%0" .. (digits or 9) .. "d"):format(fraction) or "") or ""
 end
 
 -- As printf's %#03o: 0640, 022, 000.
@@ -213,8 +213,9 @@ local function field_text(self, f, bytes)
 end
 
 -- "it_value.tv_sec" is a field of a struct within: {it_value={tv_sec=1, tv_nsec=0}}.
--- Is the field there at all? sa_restorer is if SA_RESTORER says so.
+-- Is the field there at all? sa_restorer is if SA_RESTORER says so, sigev_value if it is not zero.
 local function present(s, f, bytes)
+  if f.kind == "sigval" then return M.field_value(bytes, f) ~= 0 end
   if f.kind ~= "restorer" then return true end
   for _, other in ipairs(s.fields) do
     if other.name == "sa_flags" then return M.field_value(bytes, other) & 0x4000000 ~= 0 end
@@ -225,7 +226,7 @@ local function fields_text(self, s, bytes, last)
   local out, inside = {}, nil
   for i = 1, last do
     local f = s.fields[i]
-    if not present(s, f, bytes) then break end
+    if not present(s, f, bytes) then goto continue end
     local outer, name = f.name:match("^([^.]*)%.(.*)$")
     local text = (name or f.name) .. "=" .. field_text(self, f, bytes)
     if outer and outer == inside then
@@ -234,6 +235,7 @@ local function fields_text(self, s, bytes, last)
       out[#out + 1] = outer and ("%s={%s}"):format(outer, text) or text
     end
     inside = outer
+    ::continue::
   end
   return table.concat(out, ", ")
 end
@@ -320,7 +322,7 @@ function kinds.int(_, v) return ("%d"):format(v >= -0x80000000 and v <= 0xffffff
 function kinds.uint(_, v) return M.unsigned(v) end
 function kinds.hex(_, v, arg) return v == 0 and (zero_is_null[arg.name] and "NULL" or "0") or ("%#x"):format(v) end
 function kinds.ptr(_, v) return address(v) end
-function kinds.mode(_, v) return M.octal(v & 0xfff) end
+function kinds.mode(_, v) return M.octal(v & 0xffff) end
 function kinds.sig(_, v) return v > 0 and v <= 64 and kit.signal_name(v) or ("%d"):format(int32(v)) end
 function kinds.fd(self, v) return self.fd_text and self.fd_text(int32(v)) or ("%d"):format(int32(v)) end
 function kinds.dirfd(self, v) return int32(v) == -100 and "AT_FDCWD" or kinds.fd(self, v) end
