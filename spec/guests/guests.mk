@@ -5,7 +5,7 @@
 #   $(BUILD)/guests/ARCH/NAME-pie   static-pie (assembly only: Debian's cross libc has no rcrt1.o)
 # A new architecture is one row of a few variables and its name in GUEST_ARCHES.
 
-GUEST_ARCHES ?= rv64
+GUEST_ARCHES ?= rv64 x64
 GUEST_CC_rv64 := riscv64-linux-gnu-gcc
 GUEST_CC_x64  := gcc
 GUEST_CC_aa64 := aarch64-linux-gnu-gcc

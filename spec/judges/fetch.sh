@@ -3,13 +3,14 @@
 # Debian's patches (they would want autoconf and debhelper, and are about packaging).
 #   fetch.sh PACKAGE              everything
 #   fetch.sh PACKAGE PATTERN...   only what matches (for large packages)
+#   fetch.sh PACKAGE:NAME ...     the same into $BUILD/src/NAME (for two parts of one package)
 # apt works in folders of its own below $BUILD, so the system's configuration stays untouched, and
 # checks every file against Debian's signed index. A second call finds the work done.
 set -eu
-package=$1
+package=${1%:*} name=${1#*:}
 shift
 build=$(mkdir -p "${BUILD:-build}/src" && cd "${BUILD:-build}" && pwd)
-target=$build/src/$package
+target=$build/src/$name
 [ -e "$target/.done" ] && exit 0
 
 fail() {

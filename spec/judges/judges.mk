@@ -65,7 +65,7 @@ $(BUILD)/judges/testfloat_gen: $(SRC)/qemu/.done spec/judges/testfloat.sh
 	@mkdir -p $(WORK)
 	BUILD=$(BUILD) sh spec/judges/testfloat.sh build >$(WORK)/testfloat.log 2>&1 || { cat $(WORK)/testfloat.log >&2; false; }
 torture:
-	BUILD=$(BUILD) sh spec/judges/torture.sh 3 -O2
+	BUILD=$(BUILD) sh spec/judges/torture.sh rv64 3 -O2
 csmith:
 	BUILD=$(BUILD) sh spec/judges/csmith.sh 20
 judges: guests programs testfloat torture csmith

@@ -1,6 +1,6 @@
 -- A tool for the transparency spec: sets hooks as its argument says, and when the program ends writes what is left of
--- it (registers, memory, instruction count) to the file named last.
---   kitlua observe.lua none|hooks|fast FILE -- PROGRAM
+-- it (registers, memory, instruction count) to the file named last. Without a file it only watches.
+--   kitlua observe.lua none|hooks|fast [FILE] -- PROGRAM
 local kit = require "kit"
 local what, path = ...
 
@@ -23,6 +23,11 @@ elseif what == "fast" then
   plane:fill(0x10000, 16, 1) -- below everything that the guests touch
   plane:check("access", nothing)
   emu:on("store", {addr = 1, len = 1}, nothing)
+end
+
+if not path then
+  emu:run()
+  return
 end
 
 -- What the kernel makes up is fixed: the bytes behind AT_RANDOM, and those of getrandom.
@@ -51,9 +56,10 @@ for _, name in ipairs{"getpid", "gettid", "set_tid_address"} do
     if ev.result == root then ev.result = ID end
   end)
 end
+local first_args = emu.arch == "riscv64" and {"a0", "a1"} or {"rdi", "rsi"}
 for _, name in ipairs{"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"} do
   emu:on("syscall", {name = name}, function()
-    for _, reg in ipairs{"a0", "a1"} do
+    for _, reg in ipairs(first_args) do
       if emu.regs[reg] == ID then emu.regs[reg] = root end
     end
   end)
@@ -65,11 +71,15 @@ local function checksum(s)
   return h
 end
 
+local function text(value) -- of a register; those of vectors are strings
+  return type(value) == "string" and value:gsub(".", function(c) return ("%02x"):format(c:byte()) end) or ("%x"):format(value)
+end
+
 emu:on("exit", function(ev)
   if emu.pid ~= root then return end
   local file = assert(io.open(path, "w"))
   file:write(("exit %d %d\ninsns %d\n"):format(ev.status, ev.signo, emu.insns))
-  for name, value in pairs(emu.regs) do file:write(("%s %s\n"):format(name, value == root and "pid" or ("%x"):format(value))) end
+  for name, value in pairs(emu.regs) do file:write(("%s %s\n"):format(name, value == root and "pid" or text(value))) end
   for _, m in ipairs(emu.mem:maps()) do
     local bytes = m.prot:match("^rw") and m.name ~= "[stack]" and m.stop - m.start <= 1 << 20 and emu.mem:read(m.start, m.stop - m.start)
     file:write(("%x-%x %s %s\n"):format(m.start, m.stop, m.prot, bytes and ("%x"):format(checksum(bytes)) or "-"))
