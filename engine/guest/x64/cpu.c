@@ -57,6 +57,13 @@ static void mask_hidden(uint32_t leaf, uint32_t sub, Words *w) {
   if (leaf == 0x80000001) w->c &= ~(BIT(2) | BIT(15) | BIT(29));
 }
 
+/* Which processor runs a program changes at any time, and from run to run: it is always the first. */
+static void mask_processor(uint32_t leaf, Words *w) {
+  if (leaf == 1) w->b &= 0x00ffffff;
+  if (leaf == 0xb || leaf == 0x1f) w->d = 0;
+  if (leaf == 0x8000001e) w->a = 0;
+}
+
 /* XSAVE's components. */
 static void mask_xsave(uint64_t cpu, uint32_t sub, Words *w) {
   uint64_t xcr0 = xcr0_of(cpu);
@@ -77,6 +84,7 @@ static uint64_t cpuid(IrState *st, uint64_t a, uint64_t b) {
   (void)a, (void)b;
   __cpuid_count(leaf, sub, w.a, w.b, w.c, w.d);
   mask_hidden(leaf, sub, &w);
+  mask_processor(leaf, &w);
   if (leaf == 0xd) mask_xsave(s->cpu, sub, &w);
   if (s->cpu != HOST) mask_level(s->cpu, leaf, sub, &w);
   s->gpr[RAX] = w.a;

@@ -73,8 +73,8 @@ static void flags(const X64Decoded *d, IrNative *n) {
   n->flags_written = (uint16_t)((f->modified | f->set_0 | f->set_1 | f->undefined) & known);
   if (may_leave_flags(d)) n->flags_read |= n->flags_written;
   if (d->insn.mnemonic == ZYDIS_MNEMONIC_PUSHF || d->insn.mnemonic == ZYDIS_MNEMONIC_PUSHFQ ||
-      d->insn.mnemonic == ZYDIS_MNEMONIC_LAHF)
-    n->flags_read = known;
+      d->insn.mnemonic == ZYDIS_MNEMONIC_LAHF || d->insn.mnemonic == ZYDIS_MNEMONIC_SYSCALL)
+    n->flags_read = known; /* r11 has them behind a system call */
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
