@@ -61,6 +61,9 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
             libzydis-dev libcapstone-dev qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross binutils-riscv64-linux-gnu \
             libc6-dev gcc-12-source csmith libcsmith-dev tcl xz-utils bzip2 strace procps
+# What else the x86-64 judges of `make verify` run.
+X64_PACKAGES := bash grep sed mawk gawk findutils tar gzip bzip2 xz-utils zstd perl python3 libpython3.11-testsuite lua5.4 sqlite3 git gcc g++ \
+                openssl curl nodejs gdb busybox-static linux-source-6.1
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 deps:
 	@missing=""; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
@@ -77,6 +80,7 @@ demo: deps
 test: deps
 	@$(MAKE) --no-print-directory all guests c-tests
 	$(BUSTED) --exclude-tags=verify,x64 $(SPECS)
+verify: PACKAGES += $(X64_PACKAGES)
 verify: deps
 	@$(MAKE) --no-print-directory all guests c-tests
 	{ date -u '+%Y-%m-%d, make verify:'; $(BUSTED) --tags=verify --exclude-tags=x64 $(SPECS); echo "exit status $$?"; } 2>&1 | tee doc/figures.txt; tail -1 doc/figures.txt | grep -q 'status 0$$'

@@ -8,10 +8,10 @@ local index = require "spec.guests.index"
 -- arch: only there (x86-64 code is copied, not optimised, and has no interpreter); x64 = "verify": there not in every `make test`.
 local ways = {
   {"no tool", {}},
-  {"no script", {}, script = {}},
+  {"no script", {}, script = {}, x64 = "verify"},
   {"every hook", {}, "hooks"},
-  {"fast paths", {}, "fast"},
-  {"callgrind.lua", {}, script = {"callgrind", "--top=0", "--out=/dev/null", "--dump-instr=yes", "--collect-jumps=yes"}},
+  {"fast paths", {}, "fast", x64 = "verify"},
+  {"callgrind.lua", {}, script = {"callgrind", "--top=0", "--out=/dev/null", "--dump-instr=yes", "--collect-jumps=yes"}, x64 = "verify"},
   {"one instruction a region", {"--one-insn"}},
   {"no optimiser", {"--no-optimise"}, arch = "rv64"},
   {"no chaining", {"--dispatch"}, x64 = "verify"},
@@ -21,7 +21,7 @@ local ways = {
   {"interpreter, every hook", {"--interp"}, "hooks", arch = "rv64"},
   {"small code cache", {"--code-size", "262144"}, x64 = "verify"},
   {"small code cache, every hook", {"--code-size", "262144"}, "hooks", arch = "x64", x64 = "verify"},
-  {"flush at every chance", {"--max-regions", "1"}, slow = {demo = true}},
+  {"flush at every chance", {"--max-regions", "1"}, slow = {demo = true}, x64 = "verify"},
   {"JIT and interpreter in lockstep", {"--lockstep"}, arch = "rv64"},
   {"an old host", {"--no-bmi", "--no-fma"}, arch = "rv64"},
   {"an old host, fast paths", {"--no-bmi"}, "fast", arch = "rv64"},
@@ -44,10 +44,18 @@ local function command(arch, run, link, way)
     {stdin = run.stdin, env = run.env, timeout = 120})
 end
 
+-- Flags that a region overwrites before it reads them are not kept for an access that faults before that: when one has killed an
+-- x86-64 program, the status flags are not compared.
+local function without_lost_flags(state)
+  return state and state:match("^exit 0 11\n") and state:gsub("\nrflags (%x+)", function(flags)
+    return ("\nrflags %x"):format(tonumber(flags, 16) & ~0x8d5)
+  end) or state
+end
+
 -- What is wrong with run b, which is to equal a; nil: nothing. Their final states are compared where there are two.
 local function difference(a, b, state_a, state_b)
   if a.out ~= b.out or a.status ~= b.status then return ("%s\n-- and --\n%s"):format(support.describe(a), support.describe(b)) end
-  if state_b ~= state_a then return ("final state\n%s\n-- and --\n%s"):format(state_a, state_b) end
+  if without_lost_flags(state_a) ~= without_lost_flags(state_b) then return ("final state\n%s\n-- and --\n%s"):format(state_a, state_b) end
 end
 
 local function compare_way(arch, link, way)

@@ -63,8 +63,8 @@ local function check(suite, way)
     local native, here = runs[2 * i - 1], runs[2 * i]
     local want, got = compared(native.out), compared(here.out)
     if native.status ~= here.status or want ~= got then
-      wrong[#wrong + 1] = ("%s: natively status %d, here %d; %s\n  %s"):format(name, native.status, here.status, first_difference(want, got),
-        here.err:sub(-300))
+      wrong[#wrong + 1] = ("%s: natively status %d, here %d; %s\n  %s"):format(name, native.status, here.status,
+        first_difference(want, got), here.err:sub(-300))
     end
   end
   assert(#wrong == 0, ("%d of %d differ:\n%s"):format(#wrong, #names, table.concat(wrong, "\n")))
