@@ -19,7 +19,7 @@ local function tags(text)
   return set
 end
 
-local RV64, ASM = {"rv64"}, {"static"}
+local RV64, X64, ASM = {"rv64"}, {"x64"}, {"static"}
 
 M.runs = {
   -- start, arguments, end
@@ -101,6 +101,8 @@ M.runs = {
   {name = "sigfix", tags = tags "signals memory"},
   {name = "sigstack", stable = false, tags = tags "signals calls"},
   {name = "sigedit", arch = RV64, tags = tags "signals"},
+  {name = "sigframe_x64", arch = X64, tags = tags "signals"},
+  {name = "legacy_calls", arch = X64, tags = tags "files fork"},
   {name = "timers", stable = false, tags = tags "signals time"},
   {name = "alarm_spin", stable = false, tags = tags "signals"},
   {name = "promptly", stable = false, tags = tags "signals time"},
