@@ -38,12 +38,14 @@ static void registers(const X64Decoded *d, IrNative *n) {
   }
 }
 
-/* Undefined flags may come through as they were where the CPU does not touch them: bit scans of 0,
+/* Undefined flags may come through as they were where the CPU does not touch them: bit scans,
  * divisions. So may those of a shift by 0, of a string instruction repeated 0 times. */
 static bool may_leave_flags(const X64Decoded *d) {
   switch (d->insn.mnemonic) {
   case ZYDIS_MNEMONIC_BSF:
   case ZYDIS_MNEMONIC_BSR:
+  case ZYDIS_MNEMONIC_LZCNT:
+  case ZYDIS_MNEMONIC_TZCNT:
   case ZYDIS_MNEMONIC_BT:
   case ZYDIS_MNEMONIC_BTC:
   case ZYDIS_MNEMONIC_BTR:
