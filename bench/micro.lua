@@ -12,7 +12,7 @@ local function printer(arch, bars, out)
     name = arch .. " " .. name
     local bar = bars[name]
     out(("%-44s %10.1f%s%s"):format(name, value, note and "  (" .. note .. ")" or "",
-      bar and (", bar %d: %s"):format(bar, value <= bar and "met" or "MISSED") or ""))
+      bar and (", bar %.4g: %s"):format(bar, value <= bar and "met" or "MISSED") or ""))
   end
 end
 
@@ -86,10 +86,19 @@ local function compiler(show, guest)
   pipe:close()
   names.program = run.expand(names.program, {})
   local native = must(run.least(2, "PROGRAM", names)).seconds
-  if guest then show("cc1 -O2, no tool, over native", must(run.least(1, "KITLUA -- PROGRAM", names)).seconds / native) end
-  if run.has("valgrind") then
-    show("cc1 -O2, valgrind none, over native", must(run.least(1, "valgrind -q --tool=none PROGRAM", names)).seconds / native)
-  end
+  local ours = guest and must(run.least(1, "KITLUA -- PROGRAM", names)).seconds
+  local theirs = run.has("valgrind") and must(run.least(1, "valgrind -q --tool=none PROGRAM", names)).seconds
+  if ours then show("cc1 -O2, no tool, over native", ours / native) end
+  if theirs then show("cc1 -O2, valgrind none, over native", theirs / native) end
+  if ours and theirs then show("cc1 -O2, no tool, % of valgrind none", ours / theirs * 100) end
+end
+
+-- Programs that are on the machine, dynamic and stripped.
+local function installed(show)
+  show("start-up, /bin/true, callgrind.lua, ms", must(run.least(10, CALLGRIND, {program = "/bin/true"})).seconds * 1000)
+  local bash = {program = "/bin/bash " .. run.root .. "/bench/scripts/loop.sh"}
+  local native = must(run.least(1, "PROGRAM", bash)).rss
+  show("memory over native, bash, no tool, MiB", must(run.least(1, "KITLUA -- PROGRAM", bash)).rss - native)
 end
 
 -- The interpreter over native, on the programs' short inputs: `measure` is the main table's.
@@ -118,7 +127,7 @@ function M.measure(arch, bars, measure, out)
     start_up(at, show, arch)
     translating(at, show, arch)
     memory(at, show)
-    if arch ~= "x64" then interpreter(show, arch, measure) end
+    if arch == "x64" then installed(show) else interpreter(show, arch, measure) end
   end
   if arch == "x64" then compiler(show, guest) end
 end
