@@ -42,7 +42,7 @@ end
 
 local function outcome(row, run)
   local err = row.keep and (run.err:match(row.keep) or run.err) or row.err and run.err or ""
-  return table.concat({"status " .. run.status, text_of(row, run.out, run.dir), text_of(row, err, run.dir),
+  return table.concat({"status " .. run.status, row.keep and "" or text_of(row, run.out, run.dir), text_of(row, err, run.dir),
     row.leaves ~= false and support.sh(LIST:format(run.dir)) or ""}, "\n----\n")
 end
 

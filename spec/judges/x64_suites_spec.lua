@@ -18,8 +18,10 @@ local function verdicts(text)
 end
 local function whole(text) return text end
 
--- test-x86_64 prints bytes of an array behind those that an instruction has written.
-local function without_garbage(text) return (text:gsub("bcd=%x+(%x%x%x%x%x%x)", "bcd=...%1")) end
+-- test-x86_64 prints bytes of an array behind those that an instruction has written; vsyscall the time.
+local function without_garbage(text)
+  return (text:gsub("bcd=%x+(%x%x%x%x%x%x)", "bcd=...%1"):gsub("^1%d%d%d%d%d%d%d%d%d\n$", "TIME\n"))
+end
 
 -- suite, how many programs have to pass natively for it to be a judge, what of the output is compared; all: not only what passes
 local suites = {
