@@ -58,7 +58,7 @@ local function check(suite, way)
   local list = {}
   for _, name in ipairs(names) do
     list[#list + 1] = {dir .. name, timeout = 100}
-    list[#list + 1] = support.with(support.guest(dir .. name, {}, way), {timeout = 600})
+    list[#list + 1] = support.with(support.guest(dir .. name, {}, way), {timeout = 120})
   end
   local runs, wrong, compared = support.run_all(list), {}, suite[3]
   for i, name in ipairs(names) do
