@@ -76,7 +76,8 @@ local masks = {
   {'^getrandom%(".-"', 'getrandom("..."'}, {"^(times%(){.-}%) = %d+", "%1...)"}, {"^(sysinfo%(){.-}", "%1..."},
   {"(f_%a+)=%d+", "%1=N"}, {"ru_(%a+)={.-}", "ru_%1=T"},
   {'^read%((%d+), ".-"..., 128%)', "read(%1, SIGINFO, 128)"},
-  {"^(getpp?g?id%(%d?%)) = %d+", "%1 = PID"}, {'^read%((%d+), "%x+%-%x+ r[^"]*"..., (%d+)%) = %d+', "read(%1, MAPS, %2)"}, -- /proc/self/maps
+  {"^(getpp?g?id%(%d?%)) = %d+", "%1 = PID"},
+  {'^read%((%d+), "%x+%-%x+ r[^"]*"..., (%d+)%) = %d+', "read(%1, MAPS, %2)"}, -- /proc/self/maps
   {"si_overrun=%d+", "si_overrun=N"}, {"^(timer_getoverrun%(%d+%)) = %d+", "%1 = N"},
 }
 

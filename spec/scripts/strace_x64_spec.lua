@@ -3,11 +3,13 @@ local support = require "spec.support"
 local text = require "spec.scripts.strace_text"
 
 local programs = {
-  {"cat", "/etc/hostname"}, {"ls", "-l", "/etc/hostname"}, {"cp", "/etc/passwd", "copy"}, {"mkdir", "-p", "a/b/c"}, {"sort", "/etc/passwd"},
-  {"wc", "/etc/passwd"}, {"head", "-n3", "/etc/passwd"}, {"date", "-u", "-d", "@0"}, {"id"}, {"stat", "-c%n", "/etc/passwd"}, {"touch", "new"},
-  {"rm", "nosuch"}, {"ln", "-s", "x", "y"}, {"find", "/etc/apt"}, {"grep", "root", "/etc/passwd"}, {"sed", "-n", "1p", "/etc/passwd"},
-  {"gzip", "-c", "/etc/passwd"}, {"dash", "-c", "echo a | cat; (exit 3); echo $?"}, {"bash", "-c", "for i in 1 2; do (echo $i); done"},
-  {"perl", "-e", "$ENV{x} = 6 * 7; print qq($ENV{x}\\n); unlink q(x); kill 0, $$"}, {"dd", "if=/dev/zero", "of=z", "count=2", "status=none"},
+  {"cat", "/etc/hostname"}, {"ls", "-l", "/etc/hostname"}, {"cp", "/etc/passwd", "copy"}, {"mkdir", "-p", "a/b/c"},
+  {"sort", "/etc/passwd"}, {"wc", "/etc/passwd"}, {"head", "-n3", "/etc/passwd"}, {"date", "-u", "-d", "@0"}, {"id"},
+  {"stat", "-c%n", "/etc/passwd"}, {"touch", "new"}, {"rm", "nosuch"}, {"ln", "-s", "x", "y"}, {"find", "/etc/apt"},
+  {"grep", "root", "/etc/passwd"}, {"sed", "-n", "1p", "/etc/passwd"}, {"gzip", "-c", "/etc/passwd"},
+  {"dash", "-c", "echo a | cat; (exit 3); echo $?"}, {"bash", "-c", "for i in 1 2; do (echo $i); done"},
+  {"perl", "-e", "$ENV{x} = 6 * 7; print qq($ENV{x}\\n); unlink q(x); kill 0, $$"},
+  {"dd", "if=/dev/zero", "of=z", "count=2", "status=none"},
 }
 
 -- What is not what the program does: the loader's own memory, of which it needs more where there is a vdso (kitlua hides it);
@@ -15,7 +17,8 @@ local programs = {
 local function masked(path)
   local lines = text.masked(text.parse(support.read(path)))
   return (lines:gsub("mmap%(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, %-1, 0%) = ADDR\n", "")
-    :gsub("rt_sigreturn%([^\n]*\n", ""):gsub('read%(3, "[^"]*", 4%) = 4', "read(3, RANDOM, 4)"):gsub('(MAPS[^\n]*\n)read%(3, "", %d+%) = 0\n', "%1"))
+    :gsub("rt_sigreturn%([^\n]*\n", ""):gsub('read%(3, "[^"]*", 4%) = 4', "read(3, RANDOM, 4)")
+    :gsub('(MAPS[^\n]*\n)read%(3, "", %d+%) = 0\n', "%1"))
 end
 
 describe("strace.lua and strace agree on Debian's", function()
