@@ -152,6 +152,10 @@ static void region_fault(CoreThread *t, const IrExit *x) {
   }
 }
 
+static const IrInsn *last_of(const IrBlock *b) {
+  return &b->region->insns[b->first_insn + b->n_insns - 1];
+}
+
 static void region_trap(CoreThread *t, const IrExit *x) {
   Emu *emu = t->emu;
   uint64_t pc = t->state->pc;
@@ -163,7 +167,7 @@ static void region_trap(CoreThread *t, const IrExit *x) {
     break;
   case IR_TRAP_BREAKPOINT:
     core_undo(t, x->block, pc);
-    if (emu->guest->breakpoint_behind) t->state->pc = pc + emu->guest->min_insn;
+    if (emu->guest->breakpoint_behind) t->state->pc = pc + last_of(x->block)->len;
     emu->os->fault(t, SIGTRAP, emu->guest->breakpoint_behind ? SI_KERNEL : TRAP_BRKPT, pc);
     break;
   case IR_TRAP_ILLEGAL:

@@ -27,7 +27,6 @@
 typedef enum IrFix {
   IR_FIX_NONE,     /* copied */
   IR_FIX_RIP,      /* a rip-relative operand: it addresses `target` */
-  IR_FIX_SEGMENT,  /* an operand by gs:, whose base is a slot of the state */
   IR_FIX_BRANCH,   /* conditional jump: bytes are its opcode's low nibble */
   IR_FIX_COUNTED,  /* jrcxz, loop: bytes (prefix and opcode) are copied, the displacement is ours */
   IR_FIX_CALL,     /* direct call: pushes the guest's return address, goes to `target` */
@@ -45,6 +44,7 @@ enum {
   IR_FLAG_SF = 1 << 7,
   IR_FLAG_DF = 1 << 10,
   IR_FLAG_OF = 1 << 11,
+  IR_FLAG_AC = 1 << 18,
   IR_FLAGS_STATUS = IR_FLAG_CF | IR_FLAG_PF | IR_FLAG_AF | IR_FLAG_ZF | IR_FLAG_SF | IR_FLAG_OF,
 };
 
@@ -68,7 +68,7 @@ struct IrNative {
   uint8_t fix;         /* IrFix */
   uint8_t prefixes;    /* bytes before the first opcode byte: legacy and REX, or VEX/EVEX */
   uint8_t modrm, disp; /* offsets in bytes; 0: there is none */
-  uint8_t segment;     /* offset + 1 of a segment-override prefix that IR_FIX_SEGMENT drops */
+  bool by_gs;          /* an operand goes by gs:; `bytes` say fs:, which has gs's base meanwhile */
   uint8_t n_accesses;
   uint8_t repeats; /* the rep prefix (0xf3, 0xf2), 0: none; accesses are one element's */
   uint8_t step;    /* of a string instruction: bytes of an element */

@@ -151,12 +151,13 @@ static void bytes(Lower *l, const uint8_t *from, unsigned n) {
 }
 
 /* The prefixes as they are to be when the memory operand has no base or index of its own among
- * r8-r15. Legacy prefixes end with REX if there is one. */
+ * r8-r15, and its address has been cut to 32 bits where that is asked. Legacy prefixes end with REX
+ * if there is one. */
 static void prefixes(Lower *l, const IrNative *n) {
   for (unsigned i = 0; i < n->prefixes; i++) {
     unsigned b = n->bytes[i];
     bool vex = (b == 0xc4 || b == 0x62) && n->prefixes > i + 1;
-    if (n->segment == i + 1) continue;
+    if (b == 0x67) continue;
     if (vex || b == 0xc5) {
       x64_byte(&l->x, b);
       i++;
@@ -228,38 +229,23 @@ static void copy_far(Lower *l, const IrNative *n) {
   x64_rm(&l->x, X64_MOV_LOAD, reg, gpr(l, reg));
 }
 
-/* reg = the address of an operand, other = a segment's base that is added. */
-static void load_address(Lower *l, const IrAccess *a, unsigned reg, unsigned other) {
-  if (a->base < 0 && a->index < 0)
-    x64_mov_imm(&l->x, reg, (uint64_t)a->disp);
-  else
-    x64_rm(&l->x, a->address32 ? X64_LEA | X64_32 : X64_LEA, reg, operand(a));
-  if (!a->base_slot) return;
-  x64_rm(&l->x, X64_MOV_LOAD, other, x64_gs((uint64_t)a->base_slot));
-  x64_rm(&l->x, X64_LEA, reg, (X64Mem){.base = (uint8_t)reg, .index = (uint8_t)other});
-}
-
-static void copy_segment(Lower *l, const IrNative *n) {
-  unsigned reg = spare(n, X64_NONE), other = spare(n, reg);
-  x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
-  x64_rm(&l->x, X64_MOV_STORE, other, gpr(l, other));
-  load_address(l, &n->accesses[0], reg, other);
-  point_without(l, 1u << reg | 1u << other);
-  copy_with(l, n, reg, 0);
-  x64_rm(&l->x, X64_MOV_LOAD, reg, gpr(l, reg));
-  x64_rm(&l->x, X64_MOV_LOAD, other, gpr(l, other));
+static void set_fs_base(Lower *l, uint64_t from) {
+  x64_rm(&l->x, X64_MOV_STORE, RAX, gpr(l, RAX));
+  x64_rm(&l->x, X64_MOV_LOAD, RAX, x64_gs(from));
+  x64_rr(&l->x, X64_FSBASE, 2, RAX);
+  x64_rm(&l->x, X64_MOV_LOAD, RAX, gpr(l, RAX));
 }
 
 static void copy(Lower *l, const IrNative *n) {
+  if (n->by_gs) set_fs_base(l, l->j->native->gs_base);
   low_point(l);
-  if (n->fix == IR_FIX_SEGMENT)
-    copy_segment(l, n);
-  else if (n->fix == IR_FIX_RIP && fits31(n->target))
+  if (n->fix == IR_FIX_RIP && fits31(n->target))
     copy_with(l, n, X64_NONE, n->target);
   else if (n->fix == IR_FIX_RIP)
     copy_far(l, n);
   else
     bytes(l, n->bytes, n->len);
+  if (n->by_gs) set_fs_base(l, l->j->native->fs_base);
 }
 
 /* ---- repeated string instructions ------------------------------------------------------------ */
@@ -291,10 +277,12 @@ static void repeat_end(Lower *l, const IrNative *n) {
 }
 
 static void once(Lower *l, const IrNative *n) {
+  if (n->by_gs) set_fs_base(l, l->j->native->gs_base);
   low_point(l);
   for (unsigned i = 0; i < n->len; i++)
     if (i >= n->prefixes || (n->bytes[i] != 0xf3 && n->bytes[i] != 0xf2))
       x64_byte(&l->x, n->bytes[i]);
+  if (n->by_gs) set_fs_base(l, l->j->native->fs_base);
 }
 
 /* d = iterations beyond the first: max(from - rcx, 1) - 1. */
@@ -526,7 +514,14 @@ static void fetch_target(Lower *l, const IrNative *n) {
   const IrAccess *a = &n->accesses[0];
   if (a->base_slot || a->address32 || !x64_fits(a->disp) || (a->base < 0 && a->index < 0)) {
     x64_rm(&l->x, X64_MOV_STORE, RDX, gpr(l, RDX));
-    load_address(l, a, RCX, RDX);
+    if (a->base < 0 && a->index < 0)
+      x64_mov_imm(&l->x, RCX, (uint64_t)a->disp);
+    else
+      x64_rm(&l->x, a->address32 ? X64_LEA | X64_32 : X64_LEA, RCX, operand(a));
+    if (a->base_slot) {
+      x64_rm(&l->x, X64_MOV_LOAD, RDX, x64_gs((uint64_t)a->base_slot));
+      x64_rm(&l->x, X64_LEA, RCX, (X64Mem){.base = RCX, .index = RDX});
+    }
     point_without(l, 1u << RCX | 1u << RDX);
     x64_rm(&l->x, X64_MOV_LOAD, RCX, x64_at(RCX, 0));
     x64_rm(&l->x, X64_MOV_LOAD, RDX, gpr(l, RDX));

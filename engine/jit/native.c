@@ -108,11 +108,27 @@ void jit_native_enter(Jit *j, X64 *x) {
   j->enter_end = jit_rx_of(j, x);
 }
 
+static void set_ac(X64 *x, bool on) {
+  X64Mem top = {.base = RSP, .index = X64_NONE};
+  x64_byte(x, 0x9c); /* pushfq */
+  x64_mi(x, X64_ALU_I | X64_32, on ? ALU_OR : ALU_AND, top, on ? IR_FLAG_AC : ~IR_FLAG_AC);
+  x64_byte(x, 0x9d); /* popfq */
+}
+
+/* Emits what follows only if the guest has the flag: to be patched to where that ends. */
+static uint8_t *if_flag(const Jit *j, X64 *x, int32_t flag) {
+  x64_mi(x, X64_TEST_I | X64_32, 0, x64_gs(j->native->flags), flag);
+  return x64_jcc(x, CC_E);
+}
+
 /* The flags from the processor, on the host's stack. */
 static void take_flags(Jit *j, X64 *x) {
   x64_byte(x, 0x9c); /* pushfq */
   x64_rm(x, X64_POP | X64_32, 0, x64_gs(j->native->flags));
   x64_byte(x, 0xfc); /* cld */
+  uint8_t *aligned = if_flag(j, x, IR_FLAG_AC);
+  set_ac(x, false);
+  x64_patch(aligned, x->at);
 }
 
 /* Empties the x87 registers if there are any in use, and sets its control word. */
@@ -190,10 +206,12 @@ void jit_native_call(Jit *j, X64 *x) {
   move_vectors(j, x, false);
   x64_rm(x, X64_MXCSR, 2, x64_gs(legacy(j) + IR_LEGACY_MXCSR));
   set_fs_base(x, j->native->fs_base);
-  x64_mi(x, X64_TEST_I | X64_32, 0, x64_gs(j->native->flags), IR_FLAG_DF);
-  uint8_t *up = x64_jcc(x, CC_E);
+  uint8_t *up = if_flag(j, x, IR_FLAG_DF);
   x64_byte(x, 0xfd); /* std */
   x64_patch(up, x->at);
+  uint8_t *aligned = if_flag(j, x, IR_FLAG_AC);
+  set_ac(x, true);
+  x64_patch(aligned, x->at);
   x64_ri(x, X64_ALU_I, ALU_ADD, RSP, 8);
   x64_rr(x, X64_MOV_LOAD, RAX, R12);
   jit_move_pins(j, x, false);

@@ -42,12 +42,13 @@ __asm__(
 extern char os_restorer[] __attribute__((visibility("hidden")));
 
 /* Where handlers begin: translated code runs with the guest's fs base, and C cannot run without its
- * own (thread-local variables, the stack protector). gs: is the state on threads that run guest
- * code, else its base is 0. */
+ * own (thread-local variables, the stack protector), nor with the guest's AC. gs: is the state on
+ * threads that run guest code, else its base is 0. */
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
 __asm__(".text\n.hidden os_signal_entry\n.globl os_signal_entry\n.type os_signal_entry, @function\n"
         "os_signal_entry:\n"
+        "  pushfq\n  andl $~0x40000, (%rsp)\n  popfq\n"
         "  cmpb $0, os_has_fsgsbase(%rip)\n  je os_on_signal\n"
         "  rdgsbase %rax\n  test %rax, %rax\n  je os_on_signal\n"
         "  mov %gs:" STRING(IR_HOST_FS_AT) ", %rax\n  test %rax, %rax\n  je os_on_signal\n"

@@ -16,7 +16,7 @@ enum {
   SYS_EXIT = 231
 };
 enum { FLAG_DF = 1 << 10, FLAG_AC = 1 << 18, FLAG_ID = 1 << 21, FLAGS_STATUS = 0x8d5 };
-enum { IMAGE_MAX = 2816, X87_FIP = 8, IMAGE_HEADER = 512 };
+enum { IMAGE_MAX = 2816, X87_FOP = 6, IMAGE_HEADER = 512 };
 enum { REG_FLAGS = 16, REG_FS, REG_GS };
 #define X64_FEATURES 0xe7u /* x87, SSE, AVX, AVX-512 */
 
@@ -119,7 +119,7 @@ static void handler(int signo, const int *info, uint64_t *uc) {
   ended.signo = (uint64_t)signo;
   ended.code = (uint32_t)info[2];
   ended.address = ((const uint64_t *)info)[2];
-  ended.error = uc[GREG_ERROR];
+  ended.error = uc[GREG_ERROR] & ~1ul; /* whether a page was there yet is the kernel's affair */
   ended.trap = uc[GREG_TRAP];
   ended.pc = pc;
   uc[GREG_RIP] = (uint64_t)oracle_exit;
@@ -345,9 +345,11 @@ static void undo(uint64_t from, uint64_t size) {
     if (i - base < WRITABLE * 8) *(uint8_t *)i = ((uint8_t *)pristine)[i - base];
 }
 
-/* Hides what IMAGE_* says of the job's memory operand. */
+/* Hides the last x87 instruction's opcode and pointers in the job's memory operand, which IMAGE_* tells: translated code runs
+ * elsewhere, and AMD's processors load the data pointer only while an exception is pending, so that
+ * after an instruction without an operand in memory it is whoever's. */
 static void hide_image(const OracleJob *job, uint64_t place) {
-  static const uint8_t at[] = {0, X87_FIP, 12, 6, X87_FIP}, size[] = {0, 8, 4, 4, 8};
+  static const uint8_t at[] = {0, X87_FOP, 12, 6, X87_FOP}, size[] = {0, 18, 16, 8, 18};
   undo(place + at[job->image], size[job->image]);
   if (job->image == IMAGE_XSAVE) undo(place + IMAGE_HEADER, 8);
 }
@@ -372,7 +374,8 @@ static void normalise(uint64_t *image) {
     memset(image + 4, 0, 128);
   }
   if (!(have & 2)) memset(image + 20, 0, 256);
-  image[1] = 0; /* FIP */
+  image[0] = image[0] << 16 >> 16; /* FOP, FIP, FDP: see hide_image */
+  image[1] = image[2] = 0;
   image[IMAGE_HEADER / 8] = 0;
 }
 

@@ -82,7 +82,7 @@ static const struct {
     {ZYDIS_MNEMONIC_MWAITX, "waits"},
     {ZYDIS_MNEMONIC_TPAUSE, "waits"},
     {ZYDIS_MNEMONIC_UMWAIT, "waits"},
-    {ZYDIS_MNEMONIC_UMONITOR, "hidden"},
+    {ZYDIS_MNEMONIC_INT1, "the trap of debuggers: refused as illegal"},
     {ZYDIS_MNEMONIC_WRPKRU, "hidden: protection keys"},
     {ZYDIS_MNEMONIC_RDPKRU, "hidden: protection keys"},
     {ZYDIS_MNEMONIC_VMCALL, "the hypervisor's"},
@@ -100,7 +100,7 @@ static bool writes_selector(const Decoded *d) {
   return false;
 }
 
-/* Branches are in sequences only; `int 0x80` is a system call. */
+/* Branches are in sequences only; `int 0x80` is a system call, `int 4` is refused as int1 is. */
 static bool is_excluded(const Decoded *d) {
   switch (d->insn.meta.category) {
   case ZYDIS_CATEGORY_CALL:
@@ -109,7 +109,9 @@ static bool is_excluded(const Decoded *d) {
   case ZYDIS_CATEGORY_UNCOND_BR: return true;
   default: break;
   }
-  if (d->insn.mnemonic == ZYDIS_MNEMONIC_INT && d->ops[0].imm.value.u == 0x80) return true;
+  if (d->insn.mnemonic == ZYDIS_MNEMONIC_INT &&
+      (d->ops[0].imm.value.u == 0x80 || d->ops[0].imm.value.u == 4))
+    return true;
   for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++)
     if (d->insn.mnemonic == excluded[i].mnemonic) return true;
   return writes_selector(d);
@@ -429,6 +431,13 @@ static unsigned image_of(const Decoded *d) {
   }
 }
 
+/* Where an image (IMAGE_*) goes must be known: [register + displacement]. */
+static bool image_is_placed(const OracleJob *job, const Decoded *d) {
+  const ZydisDecodedOperandMem *m = &d->ops[0].mem;
+  return job->n_fixes && job->fixes[0].kind == FIX_POINTER && m->index == ZYDIS_REGISTER_NONE &&
+         m->segment != ZYDIS_REGISTER_FS && m->segment != ZYDIS_REGISTER_GS;
+}
+
 static bool fix_operands(Maker *m, const Decoded *d, uint8_t *code) {
   bool repeats =
       d->insn.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE);
@@ -489,7 +498,8 @@ static bool add_instance(Maker *m, const Form *f, int tries) {
     if (!n || key_of(&d) != f->key || is_excluded(&d) || job->len + n > ORACLE_CODE_MAX) continue;
     if (m->is_sequence && !is_for_sequences(&d)) return false;
     season_enter(&d, code);
-    if (fix_operands(m, &d, code) && note_written(m, &d)) {
+    if (fix_operands(m, &d, code) && note_written(m, &d) &&
+        (!image_of(&d) || image_is_placed(job, &d))) {
       if (!m->is_sequence)
         job->image = (uint8_t)image_of(&d), job->no_trap = is_popf(d.insn.mnemonic);
       memcpy(job->code + job->len, code, n);

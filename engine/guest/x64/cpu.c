@@ -121,10 +121,10 @@ static uint64_t base(IrState *st, uint64_t reg, uint64_t how) {
   X64State *s = (X64State *)st;
   uint64_t *at = how & X64_BASE_GS ? &s->gs_base : &s->fs_base;
   uint64_t mask = how & X64_BASE_32 ? 0xffffffff : ~0ull, value = s->gpr[reg] & mask;
-  if (!(how & X64_BASE_WRITE))
-    s->gpr[reg] = *at & mask;
-  else if (value < 1ull << 47) /* what is not canonical cannot be loaded */
+  if (how & X64_BASE_WRITE)
     *at = value;
+  else
+    s->gpr[reg] = *at & mask;
   return 0;
 }
 const IrHelper x64_base = {"segment_base", base};

@@ -40,8 +40,9 @@ static bool writes_hidden_selector(const X64Decoded *d) {
 static bool is_refused(const X64Decoded *d) {
   switch (d->insn.mnemonic) {
   case ZYDIS_MNEMONIC_SYSCALL: return false;
-  case ZYDIS_MNEMONIC_INT:
-    return d->ops[0].imm.value.u != 3; /* int n: 0x80 is the 32-bit system call */
+  case ZYDIS_MNEMONIC_INT: /* 0x80: the 32-bit system call; 4: into's trap */
+    return d->ops[0].imm.value.u == 0x80 || d->ops[0].imm.value.u == 4;
+  case ZYDIS_MNEMONIC_INT1:
   case ZYDIS_MNEMONIC_SYSENTER:
   case ZYDIS_MNEMONIC_IRET:
   case ZYDIS_MNEMONIC_IRETD:
@@ -50,11 +51,6 @@ static bool is_refused(const X64Decoded *d) {
   case ZYDIS_MNEMONIC_XEND:
   case ZYDIS_MNEMONIC_XABORT:
   case ZYDIS_MNEMONIC_XTEST:
-  case ZYDIS_MNEMONIC_MWAITX:
-  case ZYDIS_MNEMONIC_MONITORX:
-  case ZYDIS_MNEMONIC_TPAUSE:
-  case ZYDIS_MNEMONIC_UMWAIT:
-  case ZYDIS_MNEMONIC_UMONITOR:
   case ZYDIS_MNEMONIC_WRPKRU:
   case ZYDIS_MNEMONIC_RDPKRU:
   case ZYDIS_MNEMONIC_VMCALL:
@@ -65,14 +61,12 @@ static bool is_refused(const X64Decoded *d) {
   default: break;
   }
   bool far = d->insn.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR;
-  bool segmented_string = d->insn.meta.category == ZYDIS_CATEGORY_STRINGOP &&
-                          d->insn.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS;
-  return far || segmented_string || writes_hidden_selector(d);
+  return far || writes_hidden_selector(d);
 }
 
 static bool is_breakpoint(const X64Decoded *d) {
-  return d->insn.mnemonic == ZYDIS_MNEMONIC_INT3 || d->insn.mnemonic == ZYDIS_MNEMONIC_INT1 ||
-         d->insn.mnemonic == ZYDIS_MNEMONIC_INT;
+  return d->insn.mnemonic == ZYDIS_MNEMONIC_INT3 ||
+         (d->insn.mnemonic == ZYDIS_MNEMONIC_INT && d->ops[0].imm.value.u == 3);
 }
 
 static bool ends_by_fault(const X64Decoded *d) {
@@ -186,9 +180,13 @@ static void call_helper(IrBuilder *b, const IrHelper *helper, uint64_t x, uint64
   ir_emit(b, IR_call, ir_imm(b, x), ir_imm(b, y), 0, (uint64_t)(uintptr_t)helper);
 }
 
-/* rdfsbase, rdgsbase, wrfsbase, wrgsbase */
-static void lift_base(IrBuilder *b, const X64Decoded *d, uint64_t how) {
+/* rdfsbase, rdgsbase, wrfsbase, wrgsbase. The host's wrfsbase says which values can be loaded. */
+static void lift_base(IrBuilder *b, const X64Decoded *d, IrNative *n, uint64_t how) {
   if (d->ops[0].size == 32) how |= X64_BASE_32;
+  if (how & X64_BASE_WRITE) {
+    n->bytes[n->modrm] = (uint8_t)((n->bytes[n->modrm] & ~0x38) | 2 << 3);
+    ir_native(b, n);
+  }
   call_helper(b, &x64_base, (uint64_t)ZydisRegisterGetId(d->ops[0].reg.value), how);
 }
 
@@ -204,10 +202,10 @@ void x64_lift(IrBuilder *b, const GuestInsn *i) {
   switch (d.insn.mnemonic) {
   case ZYDIS_MNEMONIC_CPUID: call_helper(b, &x64_cpuid, 0, 0); return;
   case ZYDIS_MNEMONIC_XGETBV: call_helper(b, &x64_xgetbv, 0, 0); return;
-  case ZYDIS_MNEMONIC_RDFSBASE: lift_base(b, &d, 0); return;
-  case ZYDIS_MNEMONIC_RDGSBASE: lift_base(b, &d, X64_BASE_GS); return;
-  case ZYDIS_MNEMONIC_WRFSBASE: lift_base(b, &d, X64_BASE_WRITE); return;
-  case ZYDIS_MNEMONIC_WRGSBASE: lift_base(b, &d, X64_BASE_GS | X64_BASE_WRITE); return;
+  case ZYDIS_MNEMONIC_RDFSBASE: lift_base(b, &d, &n, 0); return;
+  case ZYDIS_MNEMONIC_RDGSBASE: lift_base(b, &d, &n, X64_BASE_GS); return;
+  case ZYDIS_MNEMONIC_WRFSBASE: lift_base(b, &d, &n, X64_BASE_WRITE); return;
+  case ZYDIS_MNEMONIC_WRGSBASE: lift_base(b, &d, &n, X64_BASE_GS | X64_BASE_WRITE); return;
   default: break;
   }
   switch ((IrBranch)i->branch) {

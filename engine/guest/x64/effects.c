@@ -184,7 +184,10 @@ static bool is_legacy_prefix(uint8_t b) {
 static void encoding(const X64Decoded *d, IrNative *n) {
   uint8_t at = 0;
   while (at < n->len && is_legacy_prefix(n->bytes[at])) {
-    if (n->bytes[at] == 0x65) n->segment = (uint8_t)(at + 1);
+    if (n->bytes[at] == 0x65 && d->insn.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS) {
+      n->bytes[at] = 0x64;
+      n->by_gs = true;
+    }
     at++;
   }
   switch (d->insn.encoding) {
@@ -211,15 +214,9 @@ static void repetition(const X64Decoded *d, IrNative *n) {
 static void fix(const X64Decoded *d, uint64_t pc, IrNative *n) {
   for (int i = 0; i < d->insn.operand_count; i++) {
     const ZydisDecodedOperand *o = &d->ops[i];
-    if (o->type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
-    if (is_rip(o)) {
-      n->fix = IR_FIX_RIP;
-      n->target = rip_target(d, o, pc);
-    }
-    if (o->mem.segment == ZYDIS_REGISTER_GS && o->mem.type == ZYDIS_MEMOP_TYPE_MEM) {
-      n->fix = IR_FIX_SEGMENT;
-      return;
-    }
+    if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || !is_rip(o)) continue;
+    n->fix = IR_FIX_RIP;
+    n->target = rip_target(d, o, pc);
   }
 }
 

@@ -25,9 +25,9 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8 };
 enum { UC_FP_XSTATE_FLAG = 1, UC_SIGCONTEXT_SS_FLAG = 2, UC_STRICT_RESTORE_SS_FLAG = 4 };
 /* Segment selectors of 64-bit user space (asm/segment.h) */
 enum { USER_CS = 0x33, USER_DS = 0x2b };
-/* The rest of rflags, beside IR_FLAGS_STATUS and IR_FLAG_DF */
-enum { FLAG_TF = 1 << 8, FLAG_RF = 1 << 16, FLAG_AC = 1 << 18 };
-#define RESTORED_FLAGS (IR_FLAGS_STATUS | IR_FLAG_DF | FLAG_AC)
+/* The rest of rflags, beside IR_FLAG_* */
+enum { FLAG_TF = 1 << 8, FLAG_RF = 1 << 16 };
+#define RESTORED_FLAGS (IR_FLAGS_STATUS | IR_FLAG_DF | IR_FLAG_AC)
 
 typedef struct SignalFrame {
   uint64_t return_address;
