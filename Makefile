@@ -20,7 +20,7 @@ SAN         := $(filter -fsanitize=%,$(OPT_$(MODE)))
 CFLAGS      := -std=gnu11 -g -fPIC -fvisibility=hidden $(OPT_$(MODE)) $(WARN) -D_GNU_SOURCE -MMD -MP
 ENGINE_INC  := -Iengine -Iengine/include -I/usr/include/libdwarf
 LUA_INC     := -Iengine/include -I/usr/include/lua5.4
-LIBS        := -ldwarf -lZydis -lcapstone -lpthread -lm -ldl
+LIBS        := -ldwarf -lz -lZydis -lcapstone -lpthread -lm -ldl
 PLACES      := -DKIT_PREFIX='"$(PREFIX)"' -DKIT_SOURCE='"$(CURDIR)"'
 
 ENGINE_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard engine/*/*.c engine/*/*/*.c))
@@ -59,7 +59,7 @@ $(BUILD)/spec/%_test: spec/engine/%_test.c $(BUILD)/libkit.a
 
 # ---- setting up: what is missing from Debian's packages ----
 PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev lua-lpeg lua-cjson lua-busted lua-check clang-format \
-            libzydis-dev libcapstone-dev qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross binutils-riscv64-linux-gnu \
+            libzydis-dev libcapstone-dev zlib1g-dev qemu-user gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross binutils-riscv64-linux-gnu \
             libc6-dev gcc-12-source csmith libcsmith-dev tcl xz-utils bzip2 strace procps
 # What else the x86-64 judges of `make verify` run.
 X64_PACKAGES := bash grep sed mawk gawk findutils tar gzip bzip2 xz-utils zstd perl python3 libpython3.11-testsuite lua5.4 sqlite3 git gcc g++ \

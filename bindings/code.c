@@ -102,6 +102,17 @@ static int emu_lookup(lua_State *L) {
   return push_frames(L, f, n > 32 ? 32 : n);
 }
 
+/* emu:source(pc) -> file, line, end: the next address that may be of another line; nil if unknown */
+static int emu_source(lua_State *L) {
+  Bind *b = bind_emu(L, 1);
+  KitLine line;
+  if (kit_line(b->emu, bind_address(L, b, 2), &line)) return luaL_pushfail(L), 1;
+  lua_pushstring(L, line.file);
+  lua_pushinteger(L, line.line);
+  lua_pushinteger(L, (lua_Integer)line.end);
+  return 3;
+}
+
 /* emu:backtrace([tid]) -> array of frames */
 static int emu_backtrace(lua_State *L) {
   Bind *b = bind_emu(L, 1);
@@ -213,7 +224,7 @@ static int emu_locals(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_code_methods[] = {{"symbol", emu_symbol}, {"symbols", emu_symbols},
-                                      {"lookup", emu_lookup}, {"backtrace", emu_backtrace},
-                                      {"disasm", emu_disasm}, {"line", emu_line},
-                                      {"locals", emu_locals}, {NULL, NULL}};
+const luaL_Reg bind_code_methods[] = {
+    {"symbol", emu_symbol}, {"symbols", emu_symbols},     {"lookup", emu_lookup},
+    {"source", emu_source}, {"backtrace", emu_backtrace}, {"disasm", emu_disasm},
+    {"line", emu_line},     {"locals", emu_locals},       {NULL, NULL}};

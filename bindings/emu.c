@@ -120,6 +120,7 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   effective_options(L);
   KitOptions opt = {.argv = string_vector(L, 1, "the command")};
   opt.sysroot = text(L, 2, "sysroot");
+  opt.debug_folders = text(L, 2, "debug_folders");
   opt.argv0 = text(L, 2, "argv0");
   opt.dump = text(L, 2, "dump");
   opt.interp = flag(L, 2, "interp");

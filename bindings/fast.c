@@ -140,7 +140,7 @@ static int counter_rows(lua_State *L) {
 static void add_pair(void *ctx, const KitCountRow *r) {
   lua_State *L = ((void **)ctx)[0];
   Handle *h = ((void **)ctx)[1];
-  KitFrame f;
+  KitLine line;
   if (h->by == KIT_BY_THREAD)
     lua_pushinteger(L, r->tid);
   else if (!h->by_function && !h->n_fields)
@@ -151,8 +151,8 @@ static void add_pair(void *ctx, const KitCountRow *r) {
       lua_pushstring(L, s.name);
     else
       lua_pushfstring(L, "%p", (void *)(uintptr_t)r->key);
-  } else if (kit_lookup(h->bind->emu, r->key, &f, 1) && f.line)
-    lua_pushfstring(L, "%s:%d", f.file, f.line);
+  } else if (!kit_line(h->bind->emu, r->key, &line))
+    lua_pushfstring(L, "%s:%d", line.file, line.line);
   else
     lua_pushliteral(L, "?");
   lua_pushvalue(L, -1);

@@ -33,7 +33,7 @@ static const char usage[] =
     "       kitlua [options] -i [-- PROGRAM [args]]\n"
     "       kitlua [options] -- PROGRAM [args]          (no tool)\n"
     "\n"
-    "Runs PROGRAM (a Linux program for riscv64) under SCRIPT: a path, or the name of an\n"
+    "Runs PROGRAM (a Linux program for x86-64 or riscv64) under SCRIPT: a path, or the name of an\n"
     "installed script (callgrind, strace; see --list). `kitlua SCRIPT --help` tells a script's "
     "options.\n"
     "\n"
@@ -41,6 +41,7 @@ static const char usage[] =
     "  -i                 interactive console\n"
     "  --list             list the installed scripts\n"
     "  --sysroot DIR      where a foreign program finds its loader and libraries\n"
+    "  --debug-file-directory DIR[:DIR]  where separate debug files are, besides /usr/lib/debug\n"
     "  --trace-children   run exec'ed programs under the same script\n"
     "  --interp           interpreter only\n"
     "  --one-insn         translate one instruction at a time\n"
@@ -55,7 +56,7 @@ static const char usage[] =
     "ones.\n";
 
 typedef struct Command {
-  const char *script, *chunk, *sysroot, *argv0, *max_regions, *code_size, *dump;
+  const char *script, *chunk, *sysroot, *debug_folders, *argv0, *max_regions, *code_size, *dump;
   bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children,
       dispatch, stats, no_bmi, no_fma;
   int script_args; /* argv index of the first script option */
@@ -116,9 +117,13 @@ static int valued_option(Command *c, int argc, char **argv, int i) {
   const struct {
     const char *name;
     const char **value;
-  } rows[] = {
-      {"-e", &c->chunk},    {"--sysroot", &c->sysroot},         {"--argv0", &c->argv0},
-      {"--dump", &c->dump}, {"--max-regions", &c->max_regions}, {"--code-size", &c->code_size}};
+  } rows[] = {{"-e", &c->chunk},
+              {"--sysroot", &c->sysroot},
+              {"--debug-file-directory", &c->debug_folders},
+              {"--argv0", &c->argv0},
+              {"--dump", &c->dump},
+              {"--max-regions", &c->max_regions},
+              {"--code-size", &c->code_size}};
   for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
     size_t n = strlen(rows[k].name);
     if (strncmp(argv[i], rows[k].name, n)) continue;
@@ -252,6 +257,7 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   set_number(L, "max_regions", c->max_regions, "--max-regions");
   set_number(L, "code_size", c->code_size, "--code-size");
   if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");
+  if (c->debug_folders) lua_pushstring(L, c->debug_folders), lua_setfield(L, -2, "debug_folders");
   if (c->argv0) lua_pushstring(L, c->argv0), lua_setfield(L, -2, "argv0");
   /* How an exec'ed guest comes back: this command up to "--". Without --trace-children it comes
    * back without the script. */

@@ -10,7 +10,7 @@ local kit = {}
 
 ---Loads a program. One guest lives per process: a second open gives code BUSY.
 ---@param command string[] program (a path, or a name looked up in PATH) and arguments
----@param options table|nil sysroot, interp, one_insn, lockstep, dump, no_optimise, requires_dispatch, check_ir, exact, trace_children, count_insns, max_regions, code_size, no_bmi, no_fma, stats (to stderr when it closes), argv0, env (array of NAME=VALUE), reexec; for those not given, kit.options
+---@param options table|nil sysroot, debug_folders (where separate debug files are, besides /usr/lib/debug; colon-separated), interp, one_insn, lockstep, dump, no_optimise, requires_dispatch, check_ir, exact, trace_children, count_insns, max_regions, code_size, no_bmi, no_fma, stats (to stderr when it closes), argv0, env (array of NAME=VALUE), reexec; for those not given, kit.options
 ---@return kit.emu the machine, before its first instruction
 function kit.open(command, options) end
 
@@ -139,6 +139,13 @@ function kit_emu:symbol(which) end
 ---@param pattern string * and ? are wildcards
 ---@return table[] symbols
 function kit_emu:symbols(pattern) end
+
+---The source line of an address, without the functions around it: much faster than lookup.
+---@param pc string|integer 
+---@return string|nil file; nil if unknown
+---@return integer line
+---@return integer the next address that may be of another line
+function kit_emu:source(pc) end
 
 ---Source position of an address.
 ---@param pc string|integer 

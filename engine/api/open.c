@@ -66,6 +66,7 @@ static void destroy(KitEmu *emu) {
   free_words(emu->opt.reexec);
   free(emu->exe_path);
   free(emu->sysroot);
+  free(emu->debug_folders);
   free(emu);
   live = NULL;
 }
@@ -92,6 +93,7 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   KitEmu *emu = live = xcalloc(1, sizeof *emu);
   emu->opt = *opt;
   emu->opt.reexec = copy_words(opt->reexec);
+  emu->debug_folders = opt->debug_folders ? xstrdup(opt->debug_folders) : NULL;
   emu->limit_left = UINT64_MAX;
   emu->is_entry = api_is_entry;
   pthread_mutex_init(&emu->lock, NULL);

@@ -12,7 +12,7 @@
 /* ---- images ---------------------------------------------------------------------------------- */
 
 static DebugImage *debug_of(Emu *emu, CoreImageRecord *r) {
-  if (!r->debug_tried) r->debug = debug_open(r->pub.host_path, emu->sysroot);
+  if (!r->debug_tried) r->debug = debug_open(r->pub.host_path, emu->sysroot, emu->debug_folders);
   r->debug_tried = true;
   return r->debug;
 }
@@ -144,6 +144,16 @@ static size_t lookup(Emu *emu, uint64_t pc, uint64_t at, KitFrame *out, size_t m
                         .function_address = start,
                         .image = &r->pub};
   return n;
+}
+
+KitStatus kit_line(KitEmu *emu, uint64_t pc, KitLine *out) {
+  CoreImageRecord *r = record_at(emu, pc);
+  DebugImage *d = r ? debug_of(emu, r) : NULL;
+  DebugLine l;
+  if (!d || !debug_line_at(d, pc - r->pub.bias, &l) || !l.file || !l.line)
+    return core_fail(emu, KIT_E_NOT_FOUND, "no line for 0x%llx", (unsigned long long)pc);
+  *out = (KitLine){l.file, l.line, l.end + r->pub.bias};
+  return KIT_OK;
 }
 
 size_t kit_lookup(KitEmu *emu, uint64_t pc, KitFrame *out, size_t max) {

@@ -138,7 +138,7 @@ struct KitEmu {
   VEC(CoreImageRecord *) images;
   Map owned;      /* core_own: object -> CoreOwned */
   char *exe_path; /* absolute host path of the program */
-  char *sysroot;
+  char *sysroot, *debug_folders;
 
   CoreThread
       *threads_first;  /* the main thread as the loader made it, until the first run starts it */

@@ -5,16 +5,19 @@
  * little-endian machine; api/ adds the load bias and the guest's registers and memory. Nothing is
  * read before it is asked for. Files are not trusted.
  *
- *   DebugImage *d = debug_open("/usr/riscv64-linux-gnu/lib/libc.so.6", sysroot);
+ *   DebugImage *d = debug_open("/lib/x86_64-linux-gnu/libc.so.6", NULL, NULL);
  *   DebugSymbol s;
  *   if (debug_symbol_at(d, addr, &s)) printf("%s+%llu\n", s.name, addr - s.addr);
  *   DebugFrame f[16];
  *   size_t n = debug_lookup(d, addr, f, 16);   // f[0]: the innermost inlined function ...
  *                                              // f[n-1]: the function itself
  *
- * symbols.c: .symtab, else .dynsym, PLT entries as name@plt.  lines.c: line tables and scopes
- * through libdwarf, a unit at a time. unwind.c: call frame information through libdwarf.  vars.c:
- * variables in scope. */
+ * What an object was stripped of is taken from its separate debug file.
+ *
+ * file.c: ELF files, sections, build id, the separate debug file.  symbols.c: .symtab, else
+ * .dynsym, and PLT entries as name@plt.  lines.c: line tables, from .debug_line alone.  scopes.c:
+ * functions and inlined calls through libdwarf, a unit at a time.  unwind.c: call frame information
+ * through libdwarf.  vars.c: variables in scope. */
 #ifndef DEBUG_DEBUG_H
 #define DEBUG_DEBUG_H
 
@@ -63,7 +66,10 @@ typedef struct DebugVariable {
   bool available;
 } DebugVariable;
 
-DebugImage *debug_open(const char *path, const char *sysroot); /* NULL: not a readable ELF file */
+/* folders: where separate debug files are looked for before SYSROOT/usr/lib/debug and
+ * /usr/lib/debug; colon-separated, as gdb's debug-file-directory. Either may be NULL. NULL: not a
+ * readable ELF file. */
+DebugImage *debug_open(const char *path, const char *sysroot, const char *folders);
 void debug_close(DebugImage *d);
 const char *debug_build_id(DebugImage *d); /* hex, "" */
 
@@ -73,8 +79,19 @@ bool debug_is_function_entry(DebugImage *d, uint64_t addr);
 void debug_symbols(DebugImage *d, void (*fn)(void *ctx, const DebugSymbol *s),
                    void *ctx); /* by address */
 
-size_t debug_lookup(DebugImage *d, uint64_t addr, DebugFrame *out, size_t max);
+/* The file and line of addr, from the line table alone, and where they end: the next address that
+ * may have others. False: unknown. */
+typedef struct DebugLine {
+  const char *file; /* NULL unknown */
+  int line;
+  uint64_t end;
+} DebugLine;
+bool debug_line_at(DebugImage *d, uint64_t addr, DebugLine *out);
+/* Where code of a source line begins; the number of places, of which the first max are in out. */
 size_t debug_line_addresses(DebugImage *d, const char *file, int line, uint64_t *out, size_t max);
+
+/* Function, file and line of addr, the innermost inlined call first. */
+size_t debug_lookup(DebugImage *d, uint64_t addr, DebugFrame *out, size_t max);
 
 /* False: no call frame information for addr. */
 bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out);

@@ -1,486 +1,388 @@
-/* Line tables and scopes, through libdwarf, one compilation unit at a time. After decoding, a
- * look-up is two binary searches. */
+/* Line tables (DWARF 5 standard, section 6.2; versions 2 to 5), from .debug_line alone: the reading
+ * of .debug_info, many times its size, is left to who wants names of inlined functions.
+ *
+ * The first look-up runs all line programs for the addresses that their sequences cover; a table's
+ * rows are kept once an address of it is asked for. After that a look-up is two binary searches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "debug/cursor.h"
 #include "debug/image.h"
 
-#define MAX_DEPTH 200 /* of nested DIEs */
+#define MAX_FORMATS 16
+#define MAX_FILES   (1u << 20)
 
-/* ---- opening: the file itself, or a separate debug file -------------------------------------- */
+typedef struct Row { /* this address on, up to the next row */
+  uint64_t addr;
+  uint32_t file, line;
+  bool is_stmt, end;
+} Row;
 
-static bool has_info(const char *path, const char *sysroot) {
-  DebugImage *d = debug_open(path, sysroot);
-  size_t n;
-  bool yes = d && debug_section(d, ".debug_info", &n, NULL);
-  debug_close(d);
-  return yes;
-}
+typedef struct Sequence { /* addresses [low, high) */
+  uint64_t low, high;
+  uint32_t table;
+  uint32_t first, n; /* rows of the table, once they are decoded */
+} Sequence;
 
-/* .build-id/xx/yyyy.debug below /usr/lib/debug, the sysroot's first. */
-static bool separate_file(DebugImage *d, char *out, size_t size) {
-  const char *id = debug_build_id(d);
-  const char *const roots[] = {d->sysroot ? d->sysroot : "", ""};
-  for (int i = 0; i < 2 && id[0] && id[1]; i++) {
-    snprintf(out, size, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", roots[i], id, id + 2);
-    if (!access(out, R_OK)) return true;
+typedef struct File {
+  const char *name; /* as the table has it */
+  uint64_t dir;
+  const char *path; /* NULL: not asked for yet */
+} File;
+
+typedef struct Table {
+  uint64_t offset; /* in .debug_line */
+  const uint8_t *files_at, *program, *end, *standard_lengths;
+  uint16_t version;
+  uint8_t offset_size, address_size, min_insn, line_range, opcode_base;
+  int8_t line_base;
+  bool default_is_stmt, has_files, has_rows;
+  VEC(const char *) dirs;
+  VEC(File) files;
+  VEC(Row) rows;
+} Table;
+
+struct DebugLines {
+  DebugImage *in; /* whose sections these are: the object's or the separate file's */
+  const uint8_t *str, *line_str;
+  size_t str_size, line_str_size;
+  VEC(Table) tables;       /* by offset */
+  VEC(Sequence) sequences; /* by low */
+};
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+static bool read_header(Cursor *c, Table *t) {
+  uint64_t length = cursor_u32(c), header;
+  t->offset_size = length == 0xffffffff ? 8 : 4;
+  if (t->offset_size == 8) length = cursor_u64(c);
+  if (c->bad || length > (uint64_t)(c->end - c->at)) return false;
+  t->end = c->at + length;
+  Cursor h = {c->at, t->end, false};
+  c->at = t->end;
+  t->version = cursor_u16(&h);
+  t->address_size = 8;
+  if (t->version >= 5) {
+    t->address_size = cursor_u8(&h);
+    cursor_u8(&h); /* segment selector size */
   }
-  return false;
+  header = cursor_offset(&h, t->offset_size);
+  if (h.bad || header > (uint64_t)(h.end - h.at)) return true;
+  t->program = h.at + header;
+  t->min_insn = cursor_u8(&h);
+  if (t->version >= 4) cursor_u8(&h); /* operations an instruction: VLIW only */
+  t->default_is_stmt = cursor_u8(&h);
+  t->line_base = (int8_t)cursor_u8(&h);
+  t->line_range = cursor_u8(&h);
+  t->opcode_base = cursor_u8(&h);
+  t->standard_lengths = h.at;
+  if (t->opcode_base) cursor_skip(&h, t->opcode_base - 1u);
+  t->files_at = h.at;
+  if (h.bad || t->version < 2 || t->version > 5 || !t->line_range || !t->opcode_base ||
+      (t->address_size != 8 && t->address_size != 4))
+    t->program = NULL; /* nothing that can be read */
+  return true;
 }
 
-Dwarf_Debug debug_dwarf(DebugImage *d) {
-  if (d->dwarf_tried) return d->dwarf;
-  d->dwarf_tried = true;
-  char other[4096];
-  size_t n;
-  const char *path = d->path;
-  if (!debug_section(d, ".debug_info", &n, NULL)) {
-    if (separate_file(d, other, sizeof other) && has_info(other, d->sysroot))
-      path = other;
-    else if (!debug_section(d, ".eh_frame", &n, NULL))
-      return NULL;
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static const char *section_string(const uint8_t *at, size_t size, uint64_t off) {
+  return at && off < size && memchr(at + off, 0, size - off) ? (const char *)at + off : NULL;
+}
+
+typedef struct Field {
+  uint64_t content, form;
+} Field;
+
+/* A field of a file or directory entry: its text or number; what cannot be named is skipped. */
+static void read_field(DebugLines *l, const Table *t, Cursor *c, uint64_t form, const char **text,
+                       uint64_t *number) {
+  *text = NULL;
+  *number = 0;
+  switch (form) {
+  case DW_FORM_string: *text = cursor_string(c); break;
+  case DW_FORM_line_strp:
+    *text = section_string(l->line_str, l->line_str_size, cursor_offset(c, t->offset_size));
+    break;
+  case DW_FORM_strp:
+    *text = section_string(l->str, l->str_size, cursor_offset(c, t->offset_size));
+    break;
+  case DW_FORM_strp_sup:
+  case DW_FORM_GNU_strp_alt: cursor_skip(c, t->offset_size); break;
+  case DW_FORM_udata: *number = cursor_uleb(c); break;
+  case DW_FORM_data1: *number = cursor_u8(c); break;
+  case DW_FORM_data2: *number = cursor_u16(c); break;
+  case DW_FORM_data4: *number = cursor_u32(c); break;
+  case DW_FORM_data8: *number = cursor_u64(c); break;
+  case DW_FORM_data16: cursor_skip(c, 16); break;
+  case DW_FORM_block: cursor_skip(c, cursor_uleb(c)); break;
+  default: c->bad = true;
   }
-  Dwarf_Error err = NULL;
-  if (dwarf_init_path(path, NULL, 0, 0, DW_GROUPNUMBER_ANY, NULL, NULL, &d->dwarf, NULL, 0, NULL,
-                      &err) != DW_DLV_OK)
-    d->dwarf = NULL;
-  return d->dwarf;
 }
 
-void debug_close(DebugImage *d) {
-  if (!d) return;
-  Dwarf_Error err = NULL;
-  DebugFrames *lists[] = {&d->eh, &d->debug};
-  for (int i = 0; i < 2; i++)
-    if (lists[i]->fdes)
-      dwarf_fde_cie_list_dealloc(d->dwarf, lists[i]->cies, lists[i]->n_cies, lists[i]->fdes,
-                                 lists[i]->n_fdes);
-  if (d->dwarf) dwarf_finish(d->dwarf, &err);
-  for (size_t i = 0; i < d->units.n; i++) {
-    vec_free(&d->units.at[i]->rows);
-    vec_free(&d->units.at[i]->scopes);
-    free(d->units.at[i]);
+/* Version 5: a list of entries, each with the fields that the formats before it name. */
+static void read_entries(DebugLines *l, Table *t, Cursor *c, bool dirs) {
+  Field formats[MAX_FORMATS];
+  unsigned n_formats = cursor_u8(c);
+  if (n_formats > MAX_FORMATS) c->bad = true;
+  for (unsigned i = 0; i < n_formats && !c->bad; i++) {
+    formats[i].content = cursor_uleb(c);
+    formats[i].form = cursor_uleb(c);
   }
-  vec_free(&d->units);
-  vec_free(&d->ranges);
-  vec_free(&d->symbols);
-  vec_free(&d->names);
-  map_free(&d->by_name);
-  map_free(&d->strings);
-  arena_free(d->arena);
-  if (d->map) munmap((void *)(uintptr_t)d->map, d->size);
-  free(d->path);
-  free(d->sysroot);
-  free(d);
-}
-
-/* ---- small accessors: false on any error ----------------------------------------------------- */
-
-static void drop(DebugImage *d, void *p, Dwarf_Unsigned type) { dwarf_dealloc(d->dwarf, p, type); }
-
-static bool attr(Dwarf_Die die, Dwarf_Half name, Dwarf_Attribute *out) {
-  Dwarf_Error e = NULL;
-  return dwarf_attr(die, name, out, &e) == DW_DLV_OK;
-}
-
-static bool attr_unsigned(DebugImage *d, Dwarf_Die die, Dwarf_Half name, uint64_t *out) {
-  Dwarf_Attribute a;
-  Dwarf_Error e = NULL;
-  Dwarf_Unsigned u;
-  Dwarf_Signed s;
-  if (!attr(die, name, &a)) return false;
-  bool ok = dwarf_formudata(a, &u, &e) == DW_DLV_OK;
-  if (!ok && dwarf_formsdata(a, &s, &e) == DW_DLV_OK) {
-    u = (Dwarf_Unsigned)s;
-    ok = true;
+  uint64_t n = cursor_uleb(c);
+  for (uint64_t i = 0; i < n && !c->bad && n_formats && i < MAX_FILES; i++) {
+    File f = {0};
+    for (unsigned k = 0; k < n_formats; k++) {
+      const char *text;
+      uint64_t number;
+      read_field(l, t, c, formats[k].form, &text, &number);
+      if (formats[k].content == DW_LNCT_path) f.name = text;
+      if (formats[k].content == DW_LNCT_directory_index) f.dir = number;
+    }
+    if (dirs)
+      vec_push(&t->dirs, f.name);
+    else
+      vec_push(&t->files, f);
   }
-  *out = u;
-  drop(d, a, DW_DLA_ATTR);
-  return ok;
 }
 
-static Dwarf_Half tag_of(Dwarf_Die die) {
-  Dwarf_Half tag = 0;
-  Dwarf_Error e = NULL;
-  return dwarf_tag(die, &tag, &e) == DW_DLV_OK ? tag : 0;
-}
-
-static Dwarf_Die die_at(DebugImage *d, uint64_t offset) {
-  Dwarf_Die die;
-  Dwarf_Error e = NULL;
-  return dwarf_offdie_b(d->dwarf, offset, 1, &die, &e) == DW_DLV_OK ? die : NULL;
-}
-
-static uint64_t offset_of(Dwarf_Die die) {
-  Dwarf_Off off = 0;
-  Dwarf_Error e = NULL;
-  return dwarf_dieoffset(die, &off, &e) == DW_DLV_OK ? off : 0;
-}
-
-/* The function's name, its own or that of what it is an instance of. */
-static const char *name_of(DebugImage *d, Dwarf_Die die, int depth) {
-  char *s;
-  Dwarf_Error e = NULL;
-  Dwarf_Attribute a;
-  if (dwarf_diename(die, &s, &e) == DW_DLV_OK) return debug_intern(d, s);
-  const Dwarf_Half refs[] = {DW_AT_abstract_origin, DW_AT_specification};
-  for (int i = 0; i < 2 && depth < 8; i++) {
-    Dwarf_Off off;
-    if (!attr(die, refs[i], &a)) continue;
-    bool ok = dwarf_global_formref(a, &off, &e) == DW_DLV_OK;
-    drop(d, a, DW_DLA_ATTR);
-    Dwarf_Die origin = ok ? die_at(d, off) : NULL;
-    if (!origin) continue;
-    const char *name = name_of(d, origin, depth + 1);
-    drop(d, origin, DW_DLA_DIE);
-    if (name) return name;
+/* Versions 2 to 4: directory 0, the unit's own, and file 0 are not written down. */
+static void read_old_entries(Table *t, Cursor *c) {
+  const char *s;
+  vec_push(&t->dirs, NULL);
+  vec_push(&t->files, (File){0});
+  while ((s = cursor_string(c)) && *s) vec_push(&t->dirs, s);
+  while ((s = cursor_string(c)) && *s) {
+    File f = {.name = s, .dir = cursor_uleb(c)};
+    cursor_uleb(c); /* time */
+    cursor_uleb(c); /* length */
+    vec_push(&t->files, f);
   }
-  return NULL;
 }
-
-/* ---- address ranges of a DIE ----------------------------------------------------------------- */
-
-typedef void RangeFn(void *ctx, uint64_t low, uint64_t high);
-
-static void ranges_v5(DebugImage *d, Dwarf_Attribute a, Dwarf_Half form, Dwarf_Unsigned value,
-                      RangeFn *fn, void *ctx) {
-  Dwarf_Rnglists_Head head;
-  Dwarf_Unsigned count, global, raw1, raw2, low, high;
-  Dwarf_Error e = NULL;
-  (void)d;
-  if (dwarf_rnglists_get_rle_head(a, form, value, &head, &count, &global, &e) != DW_DLV_OK) return;
-  for (Dwarf_Unsigned i = 0; i < count; i++) {
-    unsigned len, code;
-    Dwarf_Bool missing;
-    if (dwarf_get_rnglists_entry_fields_a(head, i, &len, &code, &raw1, &raw2, &missing, &low, &high,
-                                          &e) != DW_DLV_OK)
-      break;
-    if (code == DW_RLE_end_of_list) break;
-    if (code == DW_RLE_base_address || code == DW_RLE_base_addressx || missing) continue;
-    if (low < high) fn(ctx, low, high);
-  }
-  dwarf_dealloc_rnglists_head(head);
-}
-
-static void ranges_v4(DebugImage *d, Dwarf_Die die, Dwarf_Unsigned offset, uint64_t base,
-                      RangeFn *fn, void *ctx) {
-  Dwarf_Ranges *list;
-  Dwarf_Signed n;
-  Dwarf_Off real;
-  Dwarf_Unsigned bytes;
-  Dwarf_Error e = NULL;
-  if (dwarf_get_ranges_b(d->dwarf, offset, die, &real, &list, &n, &bytes, &e) != DW_DLV_OK) return;
-  for (Dwarf_Signed i = 0; i < n && list[i].dwr_type != DW_RANGES_END; i++) {
-    if (list[i].dwr_type == DW_RANGES_ADDRESS_SELECTION)
-      base = list[i].dwr_addr2;
-    else if (list[i].dwr_addr1 < list[i].dwr_addr2)
-      fn(ctx, base + list[i].dwr_addr1, base + list[i].dwr_addr2);
-  }
-  dwarf_ranges_dealloc(d->dwarf, list, n);
-}
-
-static void die_ranges(DebugImage *d, Dwarf_Die die, uint64_t base, RangeFn *fn, void *ctx) {
-  Dwarf_Addr low, high;
-  Dwarf_Half form;
-  enum Dwarf_Form_Class cls;
-  Dwarf_Error e = NULL;
-  Dwarf_Attribute a;
-  if (dwarf_lowpc(die, &low, &e) == DW_DLV_OK &&
-      dwarf_highpc_b(die, &high, &form, &cls, &e) == DW_DLV_OK) {
-    if (cls == DW_FORM_CLASS_CONSTANT) high += low;
-    if (low < high) fn(ctx, low, high);
-    return;
-  }
-  if (!attr(die, DW_AT_ranges, &a)) return;
-  Dwarf_Half version, offset_size;
-  Dwarf_Unsigned value = 0;
-  Dwarf_Off off;
-  if (dwarf_whatform(a, &form, &e) == DW_DLV_OK &&
-      dwarf_get_version_of_die(die, &version, &offset_size) == DW_DLV_OK) {
-    bool ok = form == DW_FORM_rnglistx ? dwarf_formudata(a, &value, &e) == DW_DLV_OK
-                                       : dwarf_global_formref(a, &off, &e) == DW_DLV_OK;
-    if (ok && form != DW_FORM_rnglistx) value = off;
-    if (ok && version >= 5)
-      ranges_v5(d, a, form, value, fn, ctx);
-    else if (ok)
-      ranges_v4(d, die, value, base, fn, ctx);
-  }
-  drop(d, a, DW_DLA_ATTR);
-}
-
-static uint64_t low_pc(Dwarf_Die die) {
-  Dwarf_Addr low;
-  Dwarf_Error e = NULL;
-  return dwarf_lowpc(die, &low, &e) == DW_DLV_OK ? low : 0;
-}
-
-/* ---- units ----------------------------------------------------------------------------------- */
-
-typedef struct AddRange {
-  DebugImage *d;
-  DebugUnit *unit;
-} AddRange;
-
-static void add_unit_range(void *ctx, uint64_t low, uint64_t high) {
-  AddRange *a = ctx;
-  vec_push(&a->d->ranges, ((DebugRange){low, high, a->unit}));
-}
-
-static int by_low(const void *a, const void *b) {
-  const DebugRange *x = a, *y = b;
-  return x->low < y->low ? -1 : x->low > y->low;
-}
-
-static void list_units(DebugImage *d) {
-  Dwarf_Unsigned len, typeoffset, next;
-  Dwarf_Half version, address, length, extension, type;
-  Dwarf_Off abbrev;
-  Dwarf_Sig8 sig;
-  Dwarf_Error e = NULL;
-  if (d->units.n || !debug_dwarf(d)) return;
-  while (dwarf_next_cu_header_d(d->dwarf, 1, &len, &version, &abbrev, &address, &length, &extension,
-                                &sig, &typeoffset, &next, &type, &e) == DW_DLV_OK) {
-    Dwarf_Die die;
-    if (dwarf_siblingof_b(d->dwarf, NULL, 1, &die, &e) != DW_DLV_OK) continue;
-    DebugUnit *u = xcalloc(1, sizeof *u);
-    u->die = offset_of(die);
-    vec_push(&d->units, u);
-    AddRange add = {d, u};
-    die_ranges(d, die, low_pc(die), add_unit_range, &add);
-    drop(d, die, DW_DLA_DIE);
-  }
-  if (d->ranges.n) qsort(d->ranges.at, d->ranges.n, sizeof *d->ranges.at, by_low);
-}
-
-/* ---- files of a unit ------------------------------------------------------------------------- */
-
-typedef struct Files {
-  DebugImage *d;
-  Dwarf_Line_Context lines;
-  Dwarf_Unsigned version;
-  const char *comp_dir;
-  Map names; /* file number + 1 -> interned path */
-} Files;
 
 static const char *join(DebugImage *d, const char *dir, const char *name) {
   char buf[4096];
+  if (!name) return dir;
   if (name[0] == '/' || !dir || !dir[0]) return debug_intern(d, name);
   snprintf(buf, sizeof buf, "%s/%s", dir, name);
   return debug_intern(d, buf);
 }
 
-static const char *file_name(Files *f, uint64_t number) {
-  const char *have = map_get(&f->names, number + 1);
-  if (have || !f->lines) return have;
-  const char *name, *dir = NULL;
-  Dwarf_Unsigned dir_index, mtime, length;
-  Dwarf_Form_Data16 *md5;
-  Dwarf_Error e = NULL;
-  if (dwarf_srclines_files_data_b(f->lines, (Dwarf_Signed)number, &name, &dir_index, &mtime,
-                                  &length, &md5, &e) != DW_DLV_OK)
-    return NULL;
-  if (dir_index || f->version >= 5) {
-    if (dwarf_srclines_include_dir_data(f->lines, (Dwarf_Signed)dir_index, &dir, &e) != DW_DLV_OK)
-      dir = NULL;
+static const char *file_path(DebugImage *d, Table *t, uint64_t number) {
+  Cursor c = {t->files_at, t->program, false};
+  if (!t->has_files && t->program) {
+    if (t->version >= 5) read_entries(d->lines, t, &c, true);
+    if (t->version >= 5) read_entries(d->lines, t, &c, false);
+    if (t->version < 5) read_old_entries(t, &c);
   }
-  const char *base = dir ? join(f->d, f->comp_dir, dir) : f->comp_dir;
-  const char *path = join(f->d, base, name);
-  map_put(&f->names, number + 1, (void *)(uintptr_t)path);
-  return path;
-}
-
-/* ---- decoding a unit ------------------------------------------------------------------------- */
-
-static int by_row(const void *a, const void *b) {
-  const DebugRow *x = a, *y = b;
-  if (x->addr != y->addr) return x->addr < y->addr ? -1 : 1;
-  return (int)y->end -
-         (int)x->end; /* a sequence that ends here comes before one that begins here */
-}
-
-static void decode_lines(DebugImage *d, DebugUnit *u, Files *f) {
-  Dwarf_Line *lines;
-  Dwarf_Signed n;
-  Dwarf_Error e = NULL;
-  if (!f->lines || dwarf_srclines_from_linecontext(f->lines, &lines, &n, &e) != DW_DLV_OK) return;
-  for (Dwarf_Signed i = 0; i < n; i++) {
-    Dwarf_Addr addr;
-    Dwarf_Unsigned line, file;
-    Dwarf_Bool stmt, end;
-    if (dwarf_lineaddr(lines[i], &addr, &e) != DW_DLV_OK ||
-        dwarf_lineno(lines[i], &line, &e) != DW_DLV_OK ||
-        dwarf_line_srcfileno(lines[i], &file, &e) != DW_DLV_OK ||
-        dwarf_linebeginstatement(lines[i], &stmt, &e) != DW_DLV_OK ||
-        dwarf_lineendsequence(lines[i], &end, &e) != DW_DLV_OK)
-      continue;
-    vec_push(&u->rows, ((DebugRow){addr, file_name(f, file), (int)line, stmt, end}));
+  t->has_files = true;
+  File *f = number < t->files.n ? &t->files.at[number] : NULL;
+  if (!f || !f->name) return NULL;
+  if (!f->path) {
+    const char *home = t->version >= 5 && t->dirs.n ? t->dirs.at[0] : NULL,
+               *dir = f->dir && f->dir < t->dirs.n ? t->dirs.at[f->dir] : NULL;
+    if (f->name[0] != '/' && (!dir || dir[0] != '/') && !home) home = debug_comp_dir(d, t->offset);
+    f->path = join(d, join(d, home, dir), f->name);
   }
-  /* Stable: of several rows at one address the last one counts. */
-  for (size_t i = 1; i < u->rows.n; i++)
-    if (by_row(&u->rows.at[i - 1], &u->rows.at[i]) > 0) {
-      DebugRow *copy = xmalloc(u->rows.n * sizeof *copy);
-      memcpy(copy, u->rows.at, u->rows.n * sizeof *copy);
-      qsort(u->rows.at, u->rows.n, sizeof *u->rows.at,
-            by_row); /* glibc's is a merge sort: stable */
-      free(copy);
-      break;
-    }
-  (void)d;
+  return f->path;
 }
 
-typedef struct Walk {
-  DebugImage *d;
-  DebugUnit *unit;
-  Files *files;
-  uint64_t base;
-  DebugScope scope; /* of the DIE whose ranges are being added */
-} Walk;
+/* ---- line programs --------------------------------------------------------------------------- */
 
-static void add_scope(void *ctx, uint64_t low, uint64_t high) {
-  Walk *w = ctx;
-  DebugScope s = w->scope;
-  s.low = low;
-  s.high = high;
-  vec_push(&w->unit->scopes, s);
+typedef struct Machine {
+  uint64_t addr, low, high; /* low, high: of the rows since the sequence began */
+  uint32_t file, line;
+  bool is_stmt, began;
+  uint32_t first; /* row of the sequence */
+} Machine;
+
+static void reset(const Table *t, Machine *m) {
+  *m = (Machine){.file = 1, .line = 1, .is_stmt = t->default_is_stmt, .low = UINT64_MAX};
+  m->first = (uint32_t)t->rows.n;
 }
 
-static void walk(Walk *w, Dwarf_Die die, int depth);
+static void row(Table *t, Machine *m, bool keep, bool end) {
+  if (m->addr < m->low) m->low = m->addr;
+  if (m->addr > m->high) m->high = m->addr;
+  if (keep) vec_push(&t->rows, ((Row){m->addr, m->file, m->line, m->is_stmt, end}));
+}
 
-static void visit(Walk *w, Dwarf_Die die, int depth) {
-  Dwarf_Half tag = tag_of(die);
-  if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine) {
-    uint64_t file = 0, line = 0;
-    w->scope = (DebugScope){
-        .die = offset_of(die), .inlined = tag == DW_TAG_inlined_subroutine, .parent = -1};
-    if (w->scope.inlined) {
-      if (attr_unsigned(w->d, die, DW_AT_call_file, &file))
-        w->scope.call_file = file_name(w->files, file);
-      if (attr_unsigned(w->d, die, DW_AT_call_line, &line)) w->scope.call_line = (int)line;
-    }
-    w->scope.name = name_of(w->d, die, 0);
-    die_ranges(w->d, die, w->base, add_scope, w);
+/* The sequence that ended: noted the first time, given its rows the second. A linker leaves those
+ * of functions that it dropped, at address 0 or so. */
+static void end_sequence(DebugImage *d, Table *t, const Machine *m, bool keep) {
+  DebugLines *l = d->lines;
+  uint32_t index = (uint32_t)(t - l->tables.at);
+  if (!keep) {
+    const Elf64_Shdr *section = m->low < m->high ? debug_section_of(d, m->low) : NULL;
+    if (section && section->sh_flags & SHF_EXECINSTR)
+      vec_push(&l->sequences, ((Sequence){.low = m->low, .high = m->high, .table = index}));
+    return;
   }
-  walk(w, die, depth + 1);
-}
-
-static void walk(Walk *w, Dwarf_Die parent, int depth) {
-  Dwarf_Die die, next;
-  Dwarf_Error e = NULL;
-  if (depth > MAX_DEPTH || dwarf_child(parent, &die, &e) != DW_DLV_OK) return;
-  for (;;) {
-    visit(w, die, depth);
-    int r = dwarf_siblingof_b(w->d->dwarf, die, 1, &next, &e);
-    drop(w->d, die, DW_DLA_DIE);
-    if (r != DW_DLV_OK) return;
-    die = next;
-  }
-}
-
-static int by_scope(const void *a, const void *b) { /* outer ranges first */
-  const DebugScope *x = a, *y = b;
-  if (x->low != y->low) return x->low < y->low ? -1 : 1;
-  if (x->high != y->high) return x->high > y->high ? -1 : 1;
-  return x->inlined != y->inlined ? (int)x->inlined - (int)y->inlined : x->die < y->die ? -1 : 1;
-}
-
-static void nest(DebugUnit *u) {
-  if (u->scopes.n) qsort(u->scopes.at, u->scopes.n, sizeof *u->scopes.at, by_scope);
-  int open = -1;
-  for (size_t i = 0; i < u->scopes.n; i++) {
-    while (open >= 0 && u->scopes.at[open].high <= u->scopes.at[i].low)
-      open = u->scopes.at[open].parent;
-    u->scopes.at[i].parent = open;
-    open = (int)i;
-  }
-}
-
-static void decode(DebugImage *d, DebugUnit *u) {
-  Dwarf_Die die = die_at(d, u->die);
-  Dwarf_Error e = NULL;
-  Dwarf_Small tables;
-  char *dir;
-  u->decoded = true;
-  if (!die) return;
-  Files f = {.d = d};
-  Dwarf_Attribute a;
-  if (attr(die, DW_AT_comp_dir, &a)) {
-    if (dwarf_formstring(a, &dir, &e) == DW_DLV_OK) f.comp_dir = debug_intern(d, dir);
-    drop(d, a, DW_DLA_ATTR);
-  }
-  if (dwarf_srclines_b(die, &f.version, &tables, &f.lines, &e) != DW_DLV_OK) f.lines = NULL;
-  decode_lines(d, u, &f);
-  Walk w = {.d = d, .unit = u, .files = &f, .base = low_pc(die)};
-  walk(&w, die, 0);
-  nest(u);
-  if (f.lines) dwarf_srclines_dealloc_b(f.lines);
-  map_free(&f.names);
-  drop(d, die, DW_DLA_DIE);
-}
-
-DebugUnit *debug_unit_at(DebugImage *d, uint64_t addr) {
-  list_units(d);
-  size_t low = 0, high = d->ranges.n;
-  while (low < high) {
+  for (size_t low = 0, high = l->sequences.n; low < high;) {
     size_t mid = (low + high) / 2;
-    if (d->ranges.at[mid].low > addr)
+    Sequence *s = &l->sequences.at[mid];
+    if (s->low == m->low && s->table == index && !s->n) {
+      s->first = m->first;
+      s->n = (uint32_t)t->rows.n - m->first;
+      return;
+    }
+    if (s->low > m->low)
       high = mid;
     else
       low = mid + 1;
   }
-  if (!low || addr >= d->ranges.at[low - 1].high) return NULL;
-  DebugUnit *u = d->ranges.at[low - 1].unit;
-  if (!u->decoded) decode(d, u);
-  return u;
+}
+
+static bool extended(DebugImage *d, Table *t, Cursor *c, Machine *m, bool keep) {
+  uint64_t n = cursor_uleb(c);
+  if (c->bad || !n || n > (uint64_t)(c->end - c->at)) return false;
+  Cursor e = {c->at, c->at + n, false};
+  c->at += n;
+  switch (cursor_u8(&e)) {
+  case DW_LNE_end_sequence:
+    row(t, m, keep, true);
+    end_sequence(d, t, m, keep);
+    reset(t, m);
+    break;
+  case DW_LNE_set_address: m->addr = n - 1 == 4 ? cursor_u32(&e) : cursor_u64(&e); break;
+  default: break;
+  }
+  return true;
+}
+
+static void standard(const Table *t, Cursor *c, Machine *m, unsigned op) {
+  switch (op) {
+  case DW_LNS_advance_pc: m->addr += cursor_uleb(c) * t->min_insn; break;
+  case DW_LNS_advance_line: m->line += (uint32_t)cursor_sleb(c); break;
+  case DW_LNS_set_file: m->file = (uint32_t)cursor_uleb(c); break;
+  case DW_LNS_set_column: cursor_uleb(c); break;
+  case DW_LNS_negate_stmt: m->is_stmt = !m->is_stmt; break;
+  case DW_LNS_const_add_pc:
+    m->addr += (uint64_t)((255 - t->opcode_base) / t->line_range) * t->min_insn;
+    break;
+  case DW_LNS_fixed_advance_pc: m->addr += cursor_u16(c); break;
+  case DW_LNS_set_basic_block:
+  case DW_LNS_set_prologue_end:
+  case DW_LNS_set_epilogue_begin: break;
+  default:
+    for (unsigned i = 0; i < t->standard_lengths[op - 1]; i++) cursor_uleb(c);
+  }
+}
+
+static void run(DebugImage *d, Table *t, bool keep) {
+  Machine m;
+  Cursor c = {t->program, t->end, false};
+  reset(t, &m);
+  while (t->program && c.at < c.end && !c.bad) {
+    unsigned op = *c.at++;
+    if (op >= t->opcode_base) {
+      op -= t->opcode_base;
+      m.addr += (uint64_t)(op / t->line_range) * t->min_insn;
+      m.line += (uint32_t)((int)(op % t->line_range) + t->line_base);
+      row(t, &m, keep, false);
+    } else if (op == DW_LNS_copy)
+      row(t, &m, keep, false);
+    else if (op)
+      standard(t, &c, &m, op);
+    else if (!extended(d, t, &c, &m, keep))
+      return;
+  }
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static int by_low(const void *a, const void *b) {
+  const Sequence *x = a, *y = b;
+  return x->low != y->low ? (x->low < y->low ? -1 : 1)
+                          : (x->table > y->table) - (x->table < y->table);
+}
+
+static DebugLines *lines_of(DebugImage *d) {
+  if (d->lines) return d->lines;
+  DebugLines *l = d->lines = xcalloc(1, sizeof *l);
+  size_t size;
+  l->in = debug_with(d, ".debug_line");
+  const uint8_t *at = l->in ? debug_contents(l->in, ".debug_line", &size) : NULL;
+  if (!at) return l;
+  l->str = debug_contents(l->in, ".debug_str", &l->str_size);
+  l->line_str = debug_contents(l->in, ".debug_line_str", &l->line_str_size);
+  Cursor c = {at, at + size, false};
+  for (;;) {
+    Table t = {.offset = (uint64_t)(c.at - at)};
+    if (c.at >= c.end || !read_header(&c, &t)) break;
+    vec_push(&l->tables, t);
+  }
+  for (size_t i = 0; i < l->tables.n; i++) run(d, &l->tables.at[i], false);
+  if (l->sequences.n) qsort(l->sequences.at, l->sequences.n, sizeof *l->sequences.at, by_low);
+  return l;
+}
+
+static void decode_rows(DebugImage *d, Table *t) {
+  if (!t->has_rows) run(d, t, true);
+  t->has_rows = true;
+}
+
+void debug_close_lines(DebugImage *d) {
+  DebugLines *l = d->lines;
+  for (size_t i = 0; l && i < l->tables.n; i++) {
+    vec_free(&l->tables.at[i].dirs);
+    vec_free(&l->tables.at[i].files);
+    vec_free(&l->tables.at[i].rows);
+  }
+  if (l) {
+    vec_free(&l->tables);
+    vec_free(&l->sequences);
+  }
+  free(l);
 }
 
 /* ---- look-ups -------------------------------------------------------------------------------- */
 
-const DebugScope *debug_scope_at(const DebugUnit *u, uint64_t addr) {
-  size_t low = 0, high = u->scopes.n;
+static const Sequence *sequence_at(const DebugLines *l, uint64_t addr) {
+  size_t low = 0, high = l->sequences.n;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    if (u->scopes.at[mid].low > addr)
+    if (l->sequences.at[mid].low > addr)
       high = mid;
     else
       low = mid + 1;
   }
-  for (int i = (int)low - 1; i >= 0; i = u->scopes.at[i].parent)
-    if (addr < u->scopes.at[i].high) return &u->scopes.at[i];
+  return low && addr < l->sequences.at[low - 1].high ? &l->sequences.at[low - 1] : NULL;
+}
+
+/* Of several rows at one address the last one counts. */
+bool debug_line_at(DebugImage *d, uint64_t addr, DebugLine *out) {
+  const DebugLines *l = lines_of(d);
+  const Sequence *s = sequence_at(l, addr);
+  if (!s) return false;
+  Table *t = &l->tables.at[s->table];
+  decode_rows(d, t);
+  const Row *rows = t->rows.at + s->first;
+  size_t low = 0, high = s->n;
+  while (low < high) {
+    size_t mid = (low + high) / 2;
+    if (rows[mid].addr > addr)
+      high = mid;
+    else
+      low = mid + 1;
+  }
+  if (!low || low == s->n) return false;
+  *out = (DebugLine){file_path(d, t, rows[low - 1].file), (int)rows[low - 1].line, rows[low].addr};
+  return true;
+}
+
+const char *debug_line_file(DebugImage *d, uint64_t table, uint64_t number) {
+  const DebugLines *l = lines_of(d);
+  for (size_t low = 0, high = l->tables.n; low < high;) {
+    size_t mid = (low + high) / 2;
+    if (l->tables.at[mid].offset == table) return file_path(d, &l->tables.at[mid], number);
+    if (l->tables.at[mid].offset > table)
+      high = mid;
+    else
+      low = mid + 1;
+  }
   return NULL;
-}
-
-static const DebugRow *row_at(const DebugUnit *u, uint64_t addr) {
-  size_t low = 0, high = u->rows.n;
-  while (low < high) {
-    size_t mid = (low + high) / 2;
-    if (u->rows.at[mid].addr > addr)
-      high = mid;
-    else
-      low = mid + 1;
-  }
-  return low && !u->rows.at[low - 1].end ? &u->rows.at[low - 1] : NULL;
-}
-
-size_t debug_lookup(DebugImage *d, uint64_t addr, DebugFrame *out, size_t max) {
-  DebugUnit *u = debug_unit_at(d, addr);
-  DebugSymbol sym;
-  const char *symbol = debug_symbol_at(d, addr, &sym) ? sym.name : NULL;
-  const DebugRow *row = u ? row_at(u, addr) : NULL;
-  const DebugScope *s = u ? debug_scope_at(u, addr) : NULL;
-  const char *file = row ? row->file : NULL;
-  int line = row ? row->line : 0;
-  size_t n = 0;
-  for (; s && s->inlined && s->parent >= 0; s = &u->scopes.at[s->parent], n++) {
-    if (n < max) out[n] = (DebugFrame){s->name, file, line, true};
-    file = s->call_file;
-    line = s->call_line;
-  }
-  if (!s && !symbol && !row) return n;
-  if (n < max) out[n] = (DebugFrame){s && s->name ? s->name : symbol, file, line, false};
-  return n + 1;
 }
 
 static bool same_file(const char *have, const char *want) {
@@ -488,19 +390,21 @@ static bool same_file(const char *have, const char *want) {
   return h >= w && !strcmp(have + h - w, want) && (h == w || have[h - w - 1] == '/');
 }
 
+/* The line's first address, each time that it begins. */
 size_t debug_line_addresses(DebugImage *d, const char *file, int line, uint64_t *out, size_t max) {
+  const DebugLines *l = lines_of(d);
   size_t n = 0;
-  list_units(d);
-  for (size_t i = 0; i < d->units.n; i++) {
-    DebugUnit *u = d->units.at[i];
-    if (!u->decoded) decode(d, u);
-    for (size_t r = 0; r < u->rows.n; r++) {
-      const DebugRow *row = &u->rows.at[r];
-      bool begins =
-          row->line == line && row->is_stmt && !row->end && row->file && same_file(row->file, file);
-      if (!begins || (r && u->rows.at[r - 1].line == line && !u->rows.at[r - 1].end))
-        continue; /* the line's first address, each time it begins */
-      if (n < max) out[n] = row->addr;
+  for (size_t i = 0; i < l->sequences.n; i++) {
+    const Sequence *s = &l->sequences.at[i];
+    Table *t = &l->tables.at[s->table];
+    decode_rows(d, t);
+    const Row *rows = t->rows.at + s->first;
+    for (size_t r = 0; r < s->n; r++) {
+      if ((int)rows[r].line != line || !rows[r].is_stmt || rows[r].end) continue;
+      if (r && (int)rows[r - 1].line == line && !rows[r - 1].end) continue;
+      const char *path = file_path(d, t, rows[r].file);
+      if (!path || !same_file(path, file)) continue;
+      if (n < max) out[n] = rows[r].addr;
       n++;
     }
   }

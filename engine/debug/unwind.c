@@ -9,15 +9,16 @@ static void load_frames(DebugImage *d) {
   d->frames_tried = true;
   Dwarf_Error e = NULL;
   DebugFrames *f = &d->eh;
-  if (!debug_dwarf(d)) return;
-  dwarf_set_frame_cfa_value(d->dwarf, DW_FRAME_CFA_COL3);
-  dwarf_set_frame_rule_initial_value(d->dwarf, DW_FRAME_SAME_VAL);
-  dwarf_set_frame_same_value(d->dwarf, DW_FRAME_SAME_VAL);
-  dwarf_set_frame_undefined_value(d->dwarf, DW_FRAME_UNDEFINED_VAL);
-  if (dwarf_get_fde_list_eh(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK)
+  Dwarf_Debug dwarf = debug_unwind_dwarf(d);
+  if (!dwarf) return;
+  dwarf_set_frame_cfa_value(dwarf, DW_FRAME_CFA_COL3);
+  dwarf_set_frame_rule_initial_value(dwarf, DW_FRAME_SAME_VAL);
+  dwarf_set_frame_same_value(dwarf, DW_FRAME_SAME_VAL);
+  dwarf_set_frame_undefined_value(dwarf, DW_FRAME_UNDEFINED_VAL);
+  if (dwarf_get_fde_list_eh(dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK)
     f->fdes = NULL;
   f = &d->debug;
-  if (dwarf_get_fde_list(d->dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK)
+  if (dwarf_get_fde_list(dwarf, &f->cies, &f->n_cies, &f->fdes, &f->n_fdes, &e) != DW_DLV_OK)
     f->fdes = NULL;
 }
 

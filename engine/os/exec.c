@@ -163,6 +163,10 @@ static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
     add(&w, "--sysroot");
     add(&w, emu->sysroot);
   }
+  if (!pre && emu->debug_folders) {
+    add(&w, "--debug-file-directory");
+    add(&w, emu->debug_folders);
+  }
   size_t first = pre && pre[0] && pre[1] && pre[2] && !strcmp(pre[1], "--argv0")
                      ? 3
                      : 1; /* ours, if we were exec'ed */

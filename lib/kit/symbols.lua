@@ -10,7 +10,7 @@ M.__index = M
 
 function M.new(emu)
   return setmetatable({emu = emu, by_pc = {}, by_start = {}, frames_of = {}, objects = {}, entries = {},
-    count = 0}, M)
+    count = 0, line_low = 0, line_end = 0}, M)
 end
 
 -- The object (image) that holds pc: {path, bias, low, high} or nil.
@@ -46,13 +46,15 @@ local function unknown(self, pc)
   local object = self:object(pc)
   local start = entry_before(self.entries, pc)
   if not start or not object or start < object.low then start = object and object.low or pc end
-  local name = object and start ~= object.low and ("0x%x"):format(start - object.bias) or object and "???" or ("0x%x"):format(start)
+  local name = object and start == object.low and "???" or ("0x%016x"):format(object and start - object.bias or start)
   return {name = name, address = start, size = 1, object = object and object.path or "", unknown = true}
 end
 
 -- The function of pc: one table for each function, so it can be a key.
 function M:fn(pc)
-  local f = self.by_pc[pc]
+  local f = self.last
+  if f and pc >= f.address and pc < f.address + f.size then return f end -- neighbours come one after another
+  f = self.by_pc[pc]
   if f then return f end
   local s = self.emu:symbol(pc) or unknown(self, pc)
   f = self.by_start[s.address]
@@ -63,6 +65,7 @@ function M:fn(pc)
     self.by_start[s.address] = f
   end
   self.by_pc[pc] = f
+  if not f.unknown then self.last = f end
   return f
 end
 
@@ -76,9 +79,13 @@ function M:frames(pc)
   return frames
 end
 
+-- File and line of pc; nil if unknown.
 function M:line(pc)
-  local frame = self:frames(pc)[1]
-  if frame and frame.line > 0 then return frame.file, frame.line end
+  if pc < self.line_low or pc >= self.line_end then
+    self.file_there, self.line_there, self.line_end = self.emu:source(pc)
+    self.line_low, self.line_end = pc, self.line_end or pc + 1
+  end
+  return self.file_there, self.line_there
 end
 
 function M:describe(pc)

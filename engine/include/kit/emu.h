@@ -83,8 +83,10 @@ typedef struct KitOptions {
   const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
   const char
       *sysroot; /* where a foreign guest finds loader and libraries; NULL: the guest's default */
-  bool interp;  /* interpreter only */
-  const char *dump; /* file that gets every region after each pass, and its host code */
+  const char *debug_folders; /* where separate debug files are, besides /usr/lib/debug;
+                                colon-separated */
+  bool interp;               /* interpreter only */
+  const char *dump;          /* file that gets every region after each pass, and its host code */
   bool lockstep; /* each instruction by the JIT and the interpreter, compared (finds faults of the
                     engine) */
   size_t code_size;          /* bytes of translated code before it is flushed; 0: the default */
@@ -260,6 +262,14 @@ typedef struct KitFrame {
 /* Source position of pc, innermost inlined function first; how many frames (>= 1 if the image is
  * known, else 0). */
 KIT_API size_t kit_lookup(KitEmu *emu, uint64_t pc, KitFrame *out, size_t max);
+/* The line of pc, without the functions around it (which take far longer to find), and where it
+ * ends: the next address that may be of another line. */
+typedef struct KitLine {
+  const char *file;
+  int line;
+  uint64_t end;
+} KitLine;
+KIT_API KitStatus kit_line(KitEmu *emu, uint64_t pc, KitLine *out);
 KIT_API KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *out,
                                      size_t max, size_t *n);
 KIT_API size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out,
