@@ -43,7 +43,9 @@ bool core_host_fault(int signo, siginfo_t *info, void *ucontext) {
   t->host_fault.code = info->si_code;
   t->host_fault.address = va;
   t->host_fault.is_write = is_write;
-  t->host_fault.trap_no = (uint64_t)uc->uc_mcontext.gregs[REG_TRAPNO];
-  t->host_fault.error_code = (uint64_t)uc->uc_mcontext.gregs[REG_ERR];
+  if (!t->store_again) { /* a fault of the guest's */
+    t->host_fault.trap_no = (uint64_t)uc->uc_mcontext.gregs[REG_TRAPNO];
+    t->host_fault.error_code = (uint64_t)uc->uc_mcontext.gregs[REG_ERR];
+  }
   siglongjmp(t->fault_env, 1);
 }

@@ -112,6 +112,8 @@ void low_window_at(Lower *l, uint32_t k) {
 /* ---- which flags matter ---------------------------------------------------------------------- */
 
 static uint16_t flags_before(const IrOp *op, uint16_t live) {
+  bool repeats = op->code == IR_repeat || op->code == IR_native_once || op->code == IR_repeat_end;
+  if (repeats) return IR_FLAGS_STATUS; /* may fault, may go round again, or leave flags alone */
   if (!ir_is_native(op->code)) return live;
   const IrNative *n = ir_native_of(op);
   return (uint16_t)((live & ~n->flags_written) | n->flags_read) & IR_FLAGS_STATUS;

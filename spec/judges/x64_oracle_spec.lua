@@ -1,16 +1,20 @@
--- Single x86-64 instructions and random sequences on random states: the same natively and under kitlua, without a
--- tool, with every hook, counting. What is left out is in spec/tools/x64_oracle_gen.c.
+-- Single x86-64 instructions and random sequences on random states: the same natively and under kitlua, in every way that
+-- changes translated code. What is left out is in spec/tools/x64_oracle_gen.c.
 local support = require "spec.support"
 local oracle = require "spec.tools.x64_oracle"
 
+local tools = support.root .. "/spec/tools/x64_oracle_"
 local ways = {
   {"no tool", {}},
-  {"every hook", {support.root .. "/spec/tools/observe.lua", "hooks", "state"}, share = 10},
+  {"every hook", {tools .. "hooks.lua"}, share = 8},
   {"counting", {"-e", "emu:count_insns() emu:count('insn', {by = 'block'})"}, share = 2},
-  {"one instruction a region", {"--one-insn"}, share = 10},
+  {"call graph, edges, access ring", {"-e", [[emu:callgraph() emu:count('branch', {by = 'edge'})
+    emu:trace('access', {fields = {'pc', 'addr', 'size', 'write'}, capacity = 1000})]]}, share = 8},
+  {"plane check", {"-e", "local p = emu:plane{name = 'm', bits = 1}; p:fill(0x1000, 16, 1) p:check('access', function() end)"}, share = 8},
+  {"one instruction a region", {"--one-insn"}, share = 8},
 }
 
-describe("x86-64 oracle #x64", function()
+describe("x86-64 oracle", function()
   setup(function() support.make("x64-oracle") end)
 
   -- 16,384 jobs of 4 states reach every form of instruction once or twice.
@@ -24,6 +28,19 @@ describe("x86-64 oracle #x64", function()
     it("agrees: " .. way[1], function() check(way, i, 28 * 1024 // share, 4) end)
     it("agrees over millions of cases: " .. way[1] .. " #verify", function() check(way, 100 + i, 400 * 1024 // share, 16) end)
   end
+
+  local function check_accesses(seed, jobs)
+    support.with_tempdir(function(dir)
+      local result = oracle.run({seed = seed, first = 0, n = jobs, states = 4, timeout = 3000}, {tools .. "access.lua", dir .. "/report"})
+      assert.are.equal(0, result.status, support.describe(result))
+      local text = support.read(dir .. "/report")
+      io.stderr:write("oracle, accesses: " .. text:match("[^\n]*\n$"))
+      local events, faults, wrong = text:match("(%d+) events, %d+ instructions retired, (%d+) faults, (%d+) wrong")
+      assert(tonumber(events) > 2 * jobs and tonumber(faults) > jobs // 20 and wrong == "0", text)
+    end)
+  end
+  it("access events are what the pages' protection shows", function() check_accesses(50, 8 * 1024) end)
+  it("access events are what the pages' protection shows, many #verify", function() check_accesses(51, 200 * 1024) end)
 
   it("reaches what Zydis knows and this machine executes", function()
     local names = support.sh(("%s/spec/tools/x64_oracle_gen names %s"):format(support.build, oracle.verdicts()))

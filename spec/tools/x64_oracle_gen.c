@@ -100,6 +100,18 @@ static bool writes_selector(const Decoded *d) {
   return false;
 }
 
+/* Vector instructions that take rsp as data: AMD's Zen 4 reads it without the push or call before
+ * it, seen in `call rax; vpbroadcastq xmm5, rsp`. */
+static bool broadcasts_rsp(const Decoded *d) {
+  if (d->insn.encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX) return false;
+  for (int i = 0; i < d->insn.operand_count; i++)
+    if (d->ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, d->ops[i].reg.value) ==
+            ZYDIS_REGISTER_RSP)
+      return true;
+  return false;
+}
+
 /* Branches are in sequences only; `int 0x80` is a system call, `int 4` is refused as int1 is. */
 static bool is_excluded(const Decoded *d) {
   switch (d->insn.meta.category) {
@@ -114,7 +126,7 @@ static bool is_excluded(const Decoded *d) {
     return true;
   for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++)
     if (d->insn.mnemonic == excluded[i].mnemonic) return true;
-  return writes_selector(d);
+  return writes_selector(d) || broadcasts_rsp(d);
 }
 
 /* ---- forms ----------------------------------------------------------------------------------- */

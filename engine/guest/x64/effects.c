@@ -91,6 +91,7 @@ static bool is_no_access(const X64Decoded *d, const ZydisDecodedOperand *o) {
   case ZYDIS_CATEGORY_PREFETCHWT1:
   case ZYDIS_CATEGORY_NOP:
   case ZYDIS_CATEGORY_WIDENOP:
+  case ZYDIS_CATEGORY_MPX: /* Linux has no support for it: they do nothing */
   case ZYDIS_CATEGORY_CLFLUSHOPT:
   case ZYDIS_CATEGORY_CLWB:
   case ZYDIS_CATEGORY_CLDEMOTE: return true;
@@ -133,6 +134,13 @@ static uint64_t rip_target(const X64Decoded *d, const ZydisDecodedOperand *o, ui
   return o->mem.base == ZYDIS_REGISTER_EIP ? (uint32_t)target : target;
 }
 
+/* A SIB without a base and with a displacement: Zydis 4.0 takes r13d for the base behind a 67 prefix
+ * if the bit for that is set. */
+static bool is_disp32(const X64Decoded *d, const ZydisDecodedOperand *o) {
+  return o->encoding == ZYDIS_OPERAND_ENCODING_MODRM_RM && d->insn.raw.modrm.mod == 0 &&
+         d->insn.raw.modrm.rm == 4 && d->insn.raw.sib.base == 5;
+}
+
 static void access(const X64Decoded *d, const ZydisDecodedOperand *o, uint64_t pc, IrAccess *a) {
   *a = (IrAccess){.base = -1,
                   .index = -1,
@@ -148,11 +156,24 @@ static void access(const X64Decoded *d, const ZydisDecodedOperand *o, uint64_t p
     a->disp = (int64_t)rip_target(d, o, pc);
     return;
   }
+  if (is_disp32(d, o)) {
+    a->disp = d->insn.raw.disp.value;
+    a->index = (int8_t)gpr_of(o->mem.index);
+    return;
+  }
   a->base = (int8_t)gpr_of(o->mem.base);
   a->index = (int8_t)gpr_of(o->mem.index);
 }
 
 static void memory(const X64Decoded *d, uint64_t pc, IrNative *n) {
+  if (d->insn.mnemonic == ZYDIS_MNEMONIC_CLZERO) {
+    n->accesses[n->n_accesses++] = (IrAccess){.base = 0,
+                                              .index = -1,
+                                              .scale = 1,
+                                              .is_write = true,
+                                              .address32 = d->insn.address_width == 32};
+    x64_zeroes_line(n);
+  }
   for (int i = 0; i < d->insn.operand_count; i++) {
     const ZydisDecodedOperand *o = &d->ops[i];
     if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || is_no_access(d, o)) continue;
@@ -220,6 +241,31 @@ static void fix(const X64Decoded *d, uint64_t pc, IrNative *n) {
   }
 }
 
+/* false: for sure none on any host. */
+static bool may_fault(const X64Decoded *d, const IrNative *n) {
+  if (n->n_accesses || d->insn.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
+      d->insn.meta.isa_ext == ZYDIS_ISA_EXT_MMX || d->insn.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED)
+    return true;
+  switch (d->insn.meta.category) {
+  case ZYDIS_CATEGORY_BINARY:
+    return d->insn.mnemonic == ZYDIS_MNEMONIC_DIV || d->insn.mnemonic == ZYDIS_MNEMONIC_IDIV;
+  case ZYDIS_CATEGORY_LOGICAL:
+  case ZYDIS_CATEGORY_SHIFT:
+  case ZYDIS_CATEGORY_ROTATE:
+  case ZYDIS_CATEGORY_BITBYTE:
+  case ZYDIS_CATEGORY_DATAXFER:
+  case ZYDIS_CATEGORY_CMOV:
+  case ZYDIS_CATEGORY_SETCC:
+  case ZYDIS_CATEGORY_CONVERT:
+  case ZYDIS_CATEGORY_MISC: /* lea */
+  case ZYDIS_CATEGORY_NOP:
+  case ZYDIS_CATEGORY_WIDENOP:
+  case ZYDIS_CATEGORY_COND_BR:
+  case ZYDIS_CATEGORY_UNCOND_BR: return false;
+  default: return true;
+  }
+}
+
 void x64_effects(const X64Decoded *d, uint64_t pc, IrNative *n) {
   registers(d, n);
   flags(d, n);
@@ -227,4 +273,5 @@ void x64_effects(const X64Decoded *d, uint64_t pc, IrNative *n) {
   encoding(d, n);
   repetition(d, n);
   fix(d, pc, n);
+  if (may_fault(d, n)) n->flags_read |= IR_FLAGS_STATUS; /* its signal handler sees them */
 }

@@ -16,5 +16,6 @@ void x64_effects(const X64Decoded *d, uint64_t pc, IrNative *n);
 /* elements.c: accesses that depend on vector or mask registers, or on a bit's number: sets
  * n->element where accesses[0], which is o's, is such a one. */
 void x64_elements(const X64Decoded *d, const ZydisDecodedOperand *o, IrNative *n);
+void x64_zeroes_line(IrNative *n); /* likewise, for clzero */
 
 #endif

@@ -5,11 +5,17 @@
 #include "guest/x64/effects.h"
 
 /* IrNative.mask: which mask `vector` names; the low bits say how wide things are. */
-enum { MASK_NONE, MASK_K, MASK_VECTOR, MASK_PACKED /* compressed: as many as bits are set */ };
+enum {
+  MASK_NONE,
+  MASK_K,
+  MASK_VECTOR,
+  MASK_PACKED /* compressed: as many as bits are set */
+};
 #define KIND(mask, bytes) (uint8_t)((mask) << 4 | (bytes))
 
 static const X64State *state(const IrState *s) { return (const X64State *)s; }
 
+/* `more` belongs to the address that is cut to 32 bits. */
 static uint64_t address(const IrState *s, const IrAccess *a, uint64_t more) {
   const X64State *st = state(s);
   uint64_t at = (uint64_t)a->disp + more;
@@ -40,9 +46,17 @@ static bool is_on(const IrState *s, const IrNative *n, unsigned k) {
   }
 }
 
+/* The k-th element of a broadcast to `vector` lanes: accessed if one that it goes to is on. */
+static uint64_t broadcast(const IrState *s, const IrNative *n, unsigned k) {
+  uint64_t on = state(s)->vectors.k[n->lane];
+  for (unsigned lane = k; lane < n->vector; lane += n->n_elements)
+    if (on >> lane & 1) return address(s, &n->accesses[0], 0) + (uint64_t)k * n->accesses[0].size;
+  return IR_NO_ELEMENT;
+}
+
 static uint64_t masked(const IrState *s, const IrNative *n, unsigned k) {
   if (!is_on(s, n, k)) return IR_NO_ELEMENT;
-  return address(s, &n->accesses[0], (uint64_t)k * n->accesses[0].size);
+  return address(s, &n->accesses[0], 0) + (uint64_t)k * n->accesses[0].size;
 }
 
 static uint64_t gather_by(const IrState *s, const IrNative *n, unsigned k, unsigned bytes) {
@@ -71,6 +85,11 @@ static uint64_t bit(const IrState *s, const IrNative *n, unsigned k) {
 static uint64_t table(const IrState *s, const IrNative *n, unsigned k) {
   (void)k;
   return address(s, &n->accesses[0], state(s)->gpr[0] & 0xff);
+}
+
+static uint64_t cache_line(const IrState *s, const IrNative *n, unsigned k) {
+  (void)k;
+  return address(s, &n->accesses[0], 0) & ~63ull;
 }
 
 static void element_is(IrNative *n, uint64_t (*fn)(const IrState *, const IrNative *, unsigned),
@@ -109,6 +128,48 @@ static void vsib(const X64Decoded *d, const ZydisDecodedOperand *o, IrNative *n)
     mask_by(n, MASK_VECTOR, number(d->ops[2].reg.value), size);
   element_is(n, quad ? gather64 : gather32, count, size);
 }
+
+/* The mask does not keep faults away: Intel SDM vol. 2, 2.8, exception classes that end in NF. */
+static bool accesses_all(const X64Decoded *d) {
+  switch (d->insn.meta.exception_class) {
+  case ZYDIS_EXCEPTION_CLASS_E1NF:
+  case ZYDIS_EXCEPTION_CLASS_E2NF:
+  case ZYDIS_EXCEPTION_CLASS_E3NF:
+  case ZYDIS_EXCEPTION_CLASS_E4NF:
+  case ZYDIS_EXCEPTION_CLASS_E5NF:
+  case ZYDIS_EXCEPTION_CLASS_E6NF:
+  case ZYDIS_EXCEPTION_CLASS_E9NF:
+  case ZYDIS_EXCEPTION_CLASS_E10NF:
+  case ZYDIS_EXCEPTION_CLASS_E11NF: return true;
+  default: break;
+  }
+  switch (d->insn.mnemonic) { /* E4 in Zydis 4.0 */
+  case ZYDIS_MNEMONIC_VCVTNE2PS2BF16:
+  case ZYDIS_MNEMONIC_VDBPSADBW:
+  case ZYDIS_MNEMONIC_VGF2P8AFFINEQB:
+  case ZYDIS_MNEMONIC_VGF2P8AFFINEINVQB: return true;
+  default: return false;
+  }
+}
+
+static void broadcasts(const X64Decoded *d, const ZydisDecodedOperand *o, IrNative *n) {
+  static const struct {
+    uint8_t from, to;
+  } modes[] = {
+      [ZYDIS_BROADCAST_MODE_1_TO_2] = {1, 2},   [ZYDIS_BROADCAST_MODE_1_TO_4] = {1, 4},
+      [ZYDIS_BROADCAST_MODE_1_TO_8] = {1, 8},   [ZYDIS_BROADCAST_MODE_1_TO_16] = {1, 16},
+      [ZYDIS_BROADCAST_MODE_1_TO_32] = {1, 32}, [ZYDIS_BROADCAST_MODE_1_TO_64] = {1, 64},
+      [ZYDIS_BROADCAST_MODE_2_TO_4] = {2, 4},   [ZYDIS_BROADCAST_MODE_2_TO_8] = {2, 8},
+      [ZYDIS_BROADCAST_MODE_2_TO_16] = {2, 16}, [ZYDIS_BROADCAST_MODE_4_TO_8] = {4, 8},
+      [ZYDIS_BROADCAST_MODE_4_TO_16] = {4, 16}, [ZYDIS_BROADCAST_MODE_8_TO_16] = {8, 16},
+  };
+  unsigned from = modes[d->insn.avx.broadcast.mode].from;
+  n->vector = modes[d->insn.avx.broadcast.mode].to;
+  n->lane = number(d->insn.avx.mask.reg);
+  element_is(n, broadcast, from, o->element_size / 8);
+}
+
+void x64_zeroes_line(IrNative *n) { element_is(n, cache_line, 1, 64); }
 
 void x64_elements(const X64Decoded *d, const ZydisDecodedOperand *o, IrNative *n) {
   unsigned size = n->accesses[0].size;
@@ -152,9 +213,11 @@ void x64_elements(const X64Decoded *d, const ZydisDecodedOperand *o, IrNative *n
   }
   default: break;
   }
-  if (d->insn.encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX || !has_k(d) ||
-      d->insn.avx.broadcast.mode)
+  if (d->insn.encoding != ZYDIS_INSTRUCTION_ENCODING_EVEX || !has_k(d) || accesses_all(d)) return;
+  if (d->insn.avx.broadcast.mode) {
+    broadcasts(d, o, n);
     return;
+  }
   unsigned element = o->element_size / 8;
   if (!element || size <= element) { /* a scalar: the mask's first bit */
     mask_by(n, MASK_K, number(d->insn.avx.mask.reg), size);
