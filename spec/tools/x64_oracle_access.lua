@@ -7,7 +7,8 @@ local CODE = {pc = 0x10000000, pc_len = 0x40000}
 local PAGE <const>, OURS <const>, CANONICAL <const> = 4096, 1 << 46, 1 << 47
 
 -- Faults without an access of the program's: hints, masked-off bytes, and the display that `enter` copies (not reported).
-local EXEMPT = {clflush = true, clflushopt = true, clwb = true, cldemote = true, maskmovdqu = true, vmaskmovdqu = true, maskmovq = true, enter = true}
+local EXEMPT = {clflush = true, clflushopt = true, clwb = true, cldemote = true,
+  maskmovdqu = true, vmaskmovdqu = true, maskmovq = true, enter = true}
 
 local emu <close> = assert(kit.open(kit.command))
 local out = assert(io.open(path, "w"))
