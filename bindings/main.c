@@ -6,6 +6,7 @@
  * 126 the program cannot be executed; 127 it was not found. */
 #include <dirent.h>
 #include <errno.h>
+#include <malloc.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <lualib.h>
@@ -397,7 +398,22 @@ static void die_of(int signo) {
   raise(signo);
 }
 
+/* The process is about to end: closing the state runs finalizers, and no more. */
+static void *keep_memory(void *ud, void *p, size_t old_size, size_t new_size) {
+  (void)ud;
+  if (!new_size) return NULL;
+  return p && new_size <= old_size ? p : realloc(p, new_size);
+}
+
+/* Guest threads run on host threads, one at a time: an arena for each of them would grow by a page
+ * and a system call at a time. */
+static void tune_malloc(void) {
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_TOP_PAD, 1 << 20);
+}
+
 static int run(Command *c, int argc, char **argv) {
+  tune_malloc();
   lua_State *L = luaL_newstate();
   if (!L) return fail("%s", "out of memory");
   Main m = {c, argc, argv};
@@ -406,6 +422,7 @@ static int run(Command *c, int argc, char **argv) {
   lua_pushlightuserdata(L, &m);
   int status = lua_pcall(L, 1, 0, 1) ? report(L) : registry_int(L, "kit.exit_status", 0);
   int signo = registry_int(L, "kit.exit_signal", 0);
+  lua_setallocf(L, keep_memory, NULL);
   lua_close(L);
   if (fflush(stdout)) status = fail("cannot write to stdout: %s", strerror(errno));
   if (c->argv0 && signo && status == 128 + signo) die_of(signo);

@@ -15,9 +15,11 @@ typedef struct Chunk {
 
 struct Arena {
   Chunk *chunks;
+  size_t chunk_bytes;
 };
 
 #define CHUNK_BYTES 8192
+#define MORE_BYTES  1024 /* of an arena whose size was foretold */
 
 void base_oom(size_t size) {
   fprintf(stderr, "kitlua: out of memory (asked for %zu bytes)\n", size);
@@ -36,7 +38,27 @@ void *xcalloc(size_t n, size_t size) {
 void *xrealloc(void *p, size_t size) { return or_oom(realloc(p, size ? size : 1), size); }
 char *xstrdup(const char *s) { return or_oom(strdup(s), strlen(s)); }
 
-Arena *arena_new(void) { return xcalloc(1, sizeof(Arena)); }
+static Chunk *add_chunk(Arena *a, size_t size) {
+  size_t bytes = size > a->chunk_bytes ? size : a->chunk_bytes;
+  Chunk *c = xcalloc(1, sizeof(Chunk) + bytes);
+  c->size = bytes;
+  c->next = a->chunks;
+  a->chunks = c;
+  return c;
+}
+
+Arena *arena_new(void) {
+  Arena *a = xcalloc(1, sizeof *a);
+  a->chunk_bytes = CHUNK_BYTES;
+  return a;
+}
+
+Arena *arena_new_sized(size_t bytes) {
+  Arena *a = xcalloc(1, sizeof *a);
+  a->chunk_bytes = MORE_BYTES;
+  add_chunk(a, bytes);
+  return a;
+}
 
 void arena_free(Arena *a) {
   if (!a) return;
@@ -46,15 +68,6 @@ void arena_free(Arena *a) {
     c = next;
   }
   free(a);
-}
-
-static Chunk *add_chunk(Arena *a, size_t size) {
-  size_t bytes = size > CHUNK_BYTES ? size : CHUNK_BYTES;
-  Chunk *c = xcalloc(1, sizeof(Chunk) + bytes);
-  c->size = bytes;
-  c->next = a->chunks;
-  a->chunks = c;
-  return c;
 }
 
 void *arena_alloc(Arena *a, size_t size) {

@@ -9,6 +9,7 @@
 typedef struct Arena Arena;
 
 Arena *arena_new(void);
+Arena *arena_new_sized(size_t bytes); /* about this much is going to be needed */
 void arena_free(Arena *a);
 void *arena_alloc(Arena *a, size_t size);
 char *arena_strdup(Arena *a, const char *s);

@@ -41,6 +41,8 @@ void core_hooks_free(CoreHooks *h) {
       if (k->on_free) k->on_free(k);
       free(k);
     }
+  free(h->woven);
+  free(h->renamed);
   free(h);
 }
 

@@ -24,6 +24,8 @@ struct CoreHooks {
   uint32_t sites;                   /* union of the probes' masks */
   KitHook *by_event[KIT_EV_EVENTS]; /* in registration order */
   uint64_t next_counter;            /* byte offset of the next free counter */
+  IrOp *woven;                      /* instrument.c's, IR_MAX_OPS each; NULL: not needed yet */
+  IrRef *renamed;
 };
 
 /* kit_hook_add with a plane in front: see fast/plane.c. */

@@ -326,15 +326,18 @@ bool core_instruments(const Emu *emu) {
 
 void core_instrument(Emu *emu, IrRegion *r) {
   if (!core_instruments(emu)) return;
-  CoreWeaver w = {.emu = emu, .r = r};
-  w.ops = xmalloc(sizeof(IrOp) * IR_MAX_OPS);
-  w.renamed = xcalloc(r->n_ops, sizeof(IrRef));
-  for (CoreProbe *p = emu->hooks->probes; p; p = p->next) w.stops |= p->may_stop;
+  CoreHooks *h = emu->hooks;
+  if (!h->woven) h->woven = xmalloc(sizeof *h->woven * IR_MAX_OPS);
+  if (!h->renamed) h->renamed = xmalloc(sizeof *h->renamed * IR_MAX_OPS);
+  CoreWeaver w = {.emu = emu, .r = r, .ops = h->woven, .renamed = h->renamed};
+  memset(w.renamed, 0, r->n_ops * sizeof *w.renamed);
+  for (CoreProbe *p = h->probes; p; p = p->next) w.stops |= p->may_stop;
   core_emit(&w, IR_nop, 0, 0, 0, 0);
   for (uint32_t i = 0; i < r->n_blocks; i++) weave_block(&w, &r->blocks[i]);
-  r->ops = arena_alloc(r->arena, sizeof(IrOp) * w.n);
-  memcpy(r->ops, w.ops, sizeof(IrOp) * w.n);
+  r->ops = w.ops; /* of native operations: as long as the builder's */
+  if (!emu->guest->convention.native) {
+    r->ops = arena_alloc(r->arena, sizeof(IrOp) * w.n);
+    memcpy(r->ops, w.ops, sizeof(IrOp) * w.n);
+  }
   r->n_ops = w.n;
-  free(w.ops);
-  free(w.renamed);
 }

@@ -1,5 +1,5 @@
-/* Making a region. The builder keeps its arrays from one region to the next; finish copies them,
- * exactly sized, into the region's own arena. */
+/* Making a region. The builder keeps its arrays from one region to the next; finish copies what
+ * outlives the translation, exactly sized, into the region's own arena. */
 #include <assert.h>
 #include <string.h>
 
@@ -114,14 +114,24 @@ void ir_native_jump(IrBuilder *b, const IrNative *n) {
   end_block(b, n->fix == IR_FIX_CALL, n->target, 0);
 }
 
-/* Until now they were numbers: the vector moved as it grew. */
+/* Until now they were numbers: the vector moved as it grew. `element` runs with the translated
+ * code. */
 static void place_natives(IrBuilder *b, IrRegion *r) {
-  if (!b->natives.n) return;
-  IrNative *at = arena_alloc(r->arena, b->natives.n * sizeof *at);
-  memcpy(at, b->natives.at, b->natives.n * sizeof *at);
-  for (uint32_t k = 1; k < r->n_ops; k++)
-    if (ir_is_native(r->ops[k].code)) r->ops[k].imm = (uint64_t)(uintptr_t)&at[r->ops[k].imm];
+  for (uint32_t k = 1; k < r->n_ops; k++) {
+    if (!ir_is_native(r->ops[k].code)) continue;
+    IrNative *n = &b->natives.at[r->ops[k].imm];
+    if (n->element) {
+      IrNative *lasting = arena_alloc(r->arena, sizeof *n);
+      *lasting = *n;
+      n = lasting;
+    }
+    r->ops[k].imm = (uint64_t)(uintptr_t)n;
+  }
 }
+
+/* What the JIT is going to add for a region, and for each of its instructions, about. */
+#define LATER_BYTES 256
+#define LATER_INSN  12
 
 /* ---- the region ------------------------------------------------------------------------------ */
 
@@ -159,17 +169,20 @@ static void find_extent(IrRegion *r) {
 
 IrRegion *ir_builder_finish(IrBuilder *b) {
   assert(!b->open && b->blocks.n && b->blocks.at[0].pc == b->pc);
-  Arena *arena = arena_new();
+  bool lasting = !b->natives.n;
+  size_t size = b->blocks.n * sizeof(IrBlock) + b->insns.n * sizeof(IrInsn);
+  if (lasting) size += b->ops.n * sizeof(IrOp);
+  Arena *arena = arena_new_sized(size + sizeof(IrRegion) + LATER_BYTES + LATER_INSN * b->insns.n);
   IrRegion *r = arena_alloc(arena, sizeof *r);
   r->pc = b->pc;
   r->arena = arena;
-  r->ops = copy_of(arena, b->ops.at, b->ops.n, sizeof(IrOp));
+  r->ops = lasting ? copy_of(arena, b->ops.at, b->ops.n, sizeof(IrOp)) : b->ops.at;
   r->blocks = copy_of(arena, b->blocks.at, b->blocks.n, sizeof(IrBlock));
   r->insns = copy_of(arena, b->insns.at, b->insns.n, sizeof(IrInsn));
   r->n_ops = (uint32_t)b->ops.n;
   r->n_blocks = (uint32_t)b->blocks.n;
   r->n_insns = (uint32_t)b->insns.n;
-  place_natives(b, r);
+  if (!lasting) place_natives(b, r);
   resolve(r);
   find_extent(r);
   return r;

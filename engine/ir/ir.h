@@ -154,7 +154,7 @@ struct IrBlock {
 
 struct IrRegion {
   uint64_t pc;
-  IrOp *ops;
+  IrOp *ops; /* with native operations: until the next region is begun */
   IrBlock *blocks;
   IrInsn *insns;
   uint32_t n_ops, n_blocks, n_insns;
@@ -210,7 +210,8 @@ typedef struct IrBuilder IrBuilder;
 IrBuilder *ir_builder_new(void);
 void ir_builder_free(IrBuilder *b);
 /* Begins a region at pc. Its storage is a new arena, owned by the region that ir_builder_finish
- * returns. */
+ * returns; native operations, which nothing needs once they are translated, are the builder's until
+ * the next region begins. */
 void ir_builder_begin(IrBuilder *b, uint64_t pc);
 void ir_builder_block(IrBuilder *b, uint64_t pc);
 /* Begins an instruction of the current block: appends its IrInsn and its `insn` operation. */

@@ -16,10 +16,23 @@ static void make_decoder(void) {
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 }
 
-static bool decode(const uint8_t *code, size_t len, X64Decoded *d) {
+/* The last instruction stays: decoding comes before lifting. NULL: illegal, or cut off. */
+static const X64Decoded *decode(const uint8_t *code, size_t len) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static _Thread_local X64Decoded d;
+  static _Thread_local uint8_t bytes[IR_NATIVE_MAX_LEN];
+  ZydisDecoderContext context;
+  if (d.insn.length && d.insn.length <= len && !memcmp(bytes, code, d.insn.length)) return &d;
   pthread_once(&once, make_decoder);
-  return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, &d->insn, d->ops));
+  d.ops[0] = (ZydisDecodedOperand){0}; /* asked for its type where there is none */
+  if (ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, &context, code, len, &d.insn)) &&
+      ZYAN_SUCCESS(
+          ZydisDecoderDecodeOperands(&decoder, &context, &d.insn, d.ops, d.insn.operand_count))) {
+    memcpy(bytes, code, d.insn.length);
+    return &d;
+  }
+  d.insn.length = 0;
+  return NULL;
 }
 
 /* ---- kinds of instructions ------------------------------------------------------------------- */
@@ -99,21 +112,21 @@ static bool is_direct(const X64Decoded *d) {
 GuestDecode x64_decode(const uint8_t *code, size_t avail, uint64_t pc, GuestInsn *out) {
   size_t n = avail > IR_NATIVE_MAX_LEN ? IR_NATIVE_MAX_LEN : avail;
   uint8_t bytes[16] = {0};
-  X64Decoded d;
   memcpy(bytes, code, n);
   *out = (GuestInsn){.pc = pc, .len = 1};
   memcpy(out->priv, bytes, sizeof bytes);
   memcpy(&out->raw, bytes, sizeof out->raw);
-  if (!decode(bytes, n, &d)) {
+  const X64Decoded *d = decode(bytes, n);
+  if (!d) {
     /* More bytes would not have helped if it is illegal with zeros behind it as well. */
-    return n < IR_NATIVE_MAX_LEN && decode(bytes, IR_NATIVE_MAX_LEN, &d) ? GUEST_DECODE_TRUNCATED
-                                                                         : GUEST_DECODE_ILLEGAL;
+    return n < IR_NATIVE_MAX_LEN && decode(bytes, IR_NATIVE_MAX_LEN) ? GUEST_DECODE_TRUNCATED
+                                                                     : GUEST_DECODE_ILLEGAL;
   }
-  out->len = d.insn.length;
-  out->id = (uint16_t)d.insn.mnemonic;
-  out->branch = (uint8_t)branch_of(&d);
+  out->len = d->insn.length;
+  out->id = (uint16_t)d->insn.mnemonic;
+  out->branch = (uint8_t)branch_of(d);
   bool goes = out->branch >= IR_BR_JUMP && out->branch <= IR_BR_CALL;
-  if (goes && is_direct(&d)) out->target = pc + d.insn.length + d.ops[0].imm.value.u;
+  if (goes && is_direct(d)) out->target = pc + d->insn.length + d->ops[0].imm.value.u;
   return GUEST_DECODE_OK;
 }
 
@@ -125,16 +138,16 @@ const char *x64_insn_name(uint16_t id) {
 uint16_t x64_dead_flags(const uint8_t *code, size_t avail, uint64_t pc) {
   uint16_t dead = 0, read = 0;
   for (int i = 0; i < 8; i++) {
-    X64Decoded d;
-    if (!decode(code, avail > IR_NATIVE_MAX_LEN ? IR_NATIVE_MAX_LEN : avail, &d)) break;
-    IrNative n = {.len = d.insn.length};
-    x64_effects(&d, pc, &n);
+    const X64Decoded *d = decode(code, avail > IR_NATIVE_MAX_LEN ? IR_NATIVE_MAX_LEN : avail);
+    if (!d) break;
+    IrNative n = {.len = d->insn.length};
+    x64_effects(d, pc, &n);
     read |= n.flags_read;
     dead |= n.flags_written & (uint16_t)~read;
-    if (branch_of(&d) != IR_BR_NONE || (dead & IR_FLAGS_STATUS) == IR_FLAGS_STATUS) break;
-    code += d.insn.length;
-    avail -= d.insn.length;
-    pc += d.insn.length;
+    if (branch_of(d) != IR_BR_NONE || (dead & IR_FLAGS_STATUS) == IR_FLAGS_STATUS) break;
+    code += n.len;
+    avail -= n.len;
+    pc += n.len;
   }
   return dead & IR_FLAGS_STATUS;
 }
@@ -189,31 +202,31 @@ static void lift_base(IrBuilder *b, const X64Decoded *d, IrNative *n, uint64_t h
 }
 
 void x64_lift(IrBuilder *b, const GuestInsn *i) {
-  X64Decoded d;
   IrNative n = {.len = i->len};
   memcpy(n.bytes, i->priv, i->len);
-  if (!decode(n.bytes, i->len, &d) || is_refused(&d)) {
+  const X64Decoded *d = decode(n.bytes, i->len);
+  if (!d || is_refused(d)) {
     ir_trap(b, IR_TRAP_ILLEGAL, i->pc);
     return;
   }
-  x64_effects(&d, i->pc, &n);
-  switch (d.insn.mnemonic) {
+  x64_effects(d, i->pc, &n);
+  switch (d->insn.mnemonic) {
   case ZYDIS_MNEMONIC_CPUID: call_helper(b, &x64_cpuid, 0, 0); return;
   case ZYDIS_MNEMONIC_XGETBV: call_helper(b, &x64_xgetbv, 0, 0); return;
-  case ZYDIS_MNEMONIC_RDFSBASE: lift_base(b, &d, &n, 0); return;
-  case ZYDIS_MNEMONIC_RDGSBASE: lift_base(b, &d, &n, X64_BASE_GS); return;
-  case ZYDIS_MNEMONIC_WRFSBASE: lift_base(b, &d, &n, X64_BASE_WRITE); return;
-  case ZYDIS_MNEMONIC_WRGSBASE: lift_base(b, &d, &n, X64_BASE_GS | X64_BASE_WRITE); return;
+  case ZYDIS_MNEMONIC_RDFSBASE: lift_base(b, d, &n, 0); return;
+  case ZYDIS_MNEMONIC_RDGSBASE: lift_base(b, d, &n, X64_BASE_GS); return;
+  case ZYDIS_MNEMONIC_WRFSBASE: lift_base(b, d, &n, X64_BASE_WRITE); return;
+  case ZYDIS_MNEMONIC_WRGSBASE: lift_base(b, d, &n, X64_BASE_GS | X64_BASE_WRITE); return;
   default: break;
   }
   switch ((IrBranch)i->branch) {
-  case IR_BR_JUMP: lift_jump(b, i, &d, &n); return;
+  case IR_BR_JUMP: lift_jump(b, i, d, &n); return;
   case IR_BR_CALL: lift_call(b, i, &n); return;
-  case IR_BR_RET: lift_return(b, &d, &n); return;
-  case IR_BR_COND: lift_branch(b, i, &d, &n); return;
+  case IR_BR_RET: lift_return(b, d, &n); return;
+  case IR_BR_COND: lift_branch(b, i, d, &n); return;
   case IR_BR_SYSCALL: ir_trap(b, IR_TRAP_SYSCALL, i->pc + i->len); return;
   case IR_BR_TRAP:
-    if (is_breakpoint(&d)) {
+    if (is_breakpoint(d)) {
       ir_trap(b, IR_TRAP_BREAKPOINT, i->pc + i->len);
     } else {
       ir_native(b, &n);
