@@ -150,6 +150,29 @@ static bool find_kitlua(const Emu *emu, char *out, size_t size) {
 
 static void add(Strings *s, const char *word) { vec_push(s, xstrdup(word)); }
 
+/* Variables that the loader, the C library and Lua obey, if the guest gives them another value than
+ * we were started with, are the guest's alone: LD_TRACE_LOADED_OBJECTS (ldd) would list kitlua's
+ * own libraries. They go under another name that os_make_stack takes off again. */
+static void set_aside(Strings *envp) {
+  static const char *const ours[] = {"LD_", "GLIBC_TUNABLES=", "MALLOC_", "LUA_"};
+  for (size_t i = 0; i < envp->n; i++) {
+    const char *word = envp->at[i], *value = strchr(word, '=');
+    bool obeyed = false;
+    for (size_t k = 0; k < sizeof ours / sizeof *ours; k++)
+      obeyed |= !strncmp(word, ours[k], strlen(ours[k]));
+    if (!obeyed || !value) continue;
+    char *name = xstrdup(word);
+    name[value - word] = 0;
+    const char *own = getenv(name);
+    free(name);
+    if (own && !strcmp(own, value + 1)) continue;
+    char *renamed = xmalloc(strlen(word) + sizeof OS_SET_ASIDE);
+    sprintf(renamed, "%s%s", OS_SET_ASIDE, word);
+    free(envp->at[i]);
+    envp->at[i] = renamed;
+  }
+}
+
 /* kitlua [options] [script and its options] -- path args: as opt.reexec says, argv[0] kept apart.
  */
 static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
@@ -180,6 +203,7 @@ static bool wrap(Emu *emu, Exec *e, char *kitlua, size_t size) {
     add(&w, here);
   }
   for (size_t i = 1; i < e->argv.n; i++) add(&w, e->argv.at[i]);
+  set_aside(&e->envp);
   free_strings(&e->argv);
   e->argv.at = w.at;
   e->argv.n = w.n;

@@ -113,6 +113,8 @@ void os_image_mapped(Emu *emu, CoreThread *t, uint64_t va, uint64_t len, uint64_
 CoreImageRecord *os_image_add(Emu *emu, const char *path, const char *host_path, uint64_t low,
                               uint64_t high, uint64_t bias);
 void os_images_unmapped(Emu *emu, CoreThread *t, uint64_t va, uint64_t len);
+/* Stands before variables of the guest's that kitlua, executed with them, must not obey itself. */
+#define OS_SET_ASIDE "KITLUA_GUEST:"
 /* stack.c: initial stack; returns the stack pointer, 0 if it does not fit. */
 typedef struct OsStackInfo {
   const char *const *argv, *const *envp;

@@ -36,8 +36,11 @@ uint64_t os_make_stack(Emu *emu, const OsStackInfo *info) {
   uint8_t random[16];
   if (getrandom(random, sizeof random, 0) != sizeof random) memset(random, 7, sizeof random);
   VEC(const char *) env = {0};
-  for (size_t i = 0; info->envp[i]; i++)
-    if (strncmp(info->envp[i], "KITLUA_STACK=", 13)) vec_push(&env, info->envp[i]);
+  for (size_t i = 0; info->envp[i]; i++) {
+    const char *word = info->envp[i];
+    if (!strncmp(word, OS_SET_ASIDE, sizeof OS_SET_ASIDE - 1)) word += sizeof OS_SET_ASIDE - 1;
+    if (strncmp(word, "KITLUA_STACK=", 13)) vec_push(&env, word);
+  }
   vec_push(&env, NULL);
 
   bool ok = push_bytes(emu, &sp, info->execfn, strlen(info->execfn) + 1);
