@@ -260,12 +260,19 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");
   if (c->debug_folders) lua_pushstring(L, c->debug_folders), lua_setfield(L, -2, "debug_folders");
   if (c->argv0) lua_pushstring(L, c->argv0), lua_setfield(L, -2, "argv0");
-  /* How an exec'ed guest comes back: this command up to "--". Without --trace-children it comes
-   * back without the script. */
+  /* How an exec'ed guest comes back: this command up to "--", its script the file that it is now,
+   * whatever folder the guest is in by then. Without --trace-children it comes back without the
+   * script. */
   push_strings(L, argv, 0,
                c->trace_children ? (c->program < argc ? c->program - 1 : argc) : c->engine_end);
   lua_pushstring(L, "/proc/self/exe");
   lua_rawseti(L, -2, 1);
+  char path[PATH_MAX], absolute[PATH_MAX];
+  if (c->trace_children && c->script && find_script(c->script, path, sizeof path) &&
+      realpath(path, absolute)) {
+    lua_pushstring(L, absolute);
+    lua_rawseti(L, -2, c->script_args); /* counted from 1: the word before them */
+  }
   lua_setfield(L, -2, "reexec");
   lua_setfield(L, -2, "options");
 }

@@ -51,7 +51,7 @@ end
 local root = math.tointeger(first) or own_pid()
 local again = kit.options.reexec
 if kit.options.trace_children then again = table.move(again, 1, #again - #arg - 1, 1, {}) end
-again[#again + 1] = arg[0]
+again[#again + 1] = lasting(debug.getinfo(1, "S").source:sub(2)) -- this file, whatever folder the program is in by then
 again[#again + 1] = ("--continued=%d,%s"):format(root, first and file or opt.o and lasting(opt.o) or "")
 kit.options.reexec, kit.options.trace_children = table.move(words, 1, #words, #again + 1, again), true
 
