@@ -177,8 +177,9 @@ static KitVerdict on_leave(void *user, KitEmu *emu, KitEvent *ev) {
 
 /* ---- adding, now or when the symbol is there ------------------------------------------------- */
 
-static void attach_wrap(lua_State *L, Hook *h, uint64_t address) {
-  KitWrapSpec spec = {.address = address, .user = h, .replace = h->kind == 'r'};
+static void attach_wrap(lua_State *L, Hook *h, uint64_t address, bool indirect) {
+  KitWrapSpec spec = {
+      .address = address, .user = h, .replace = h->kind == 'r', .indirect = indirect};
   if (h->fn != LUA_NOREF) spec.enter = on_enter;
   if (h->leave != LUA_NOREF) spec.leave = on_leave;
   if (kit_wrap(h->bind->emu, &spec, &h->hook))
@@ -199,7 +200,7 @@ static int try_pending(lua_State *L) {
   KitFilter f;
   KitSymbol s;
   if (h->symbol) {
-    if (bind_try_symbol(b, h->symbol, &s)) attach_wrap(L, h, s.address);
+    if (bind_try_symbol(b, h->symbol, &s)) attach_wrap(L, h, s.address, s.is_indirect);
     return 0;
   }
   lua_rawgeti(L, LUA_REGISTRYINDEX, h->filter);
@@ -281,11 +282,11 @@ static int intercept(lua_State *L, Bind *b, Hook *h) {
     const char *name = lua_tostring(L, 2);
     h->symbol = strdup(name);
     if (bind_try_symbol(b, name, &s))
-      attach_wrap(L, h, s.address);
+      attach_wrap(L, h, s.address, s.is_indirect);
     else
       wait_for_symbol(L, h);
   } else {
-    attach_wrap(L, h, (uint64_t)luaL_checkinteger(L, 2));
+    attach_wrap(L, h, (uint64_t)luaL_checkinteger(L, 2), false);
   }
   bind_anchor(L, 1, h);
   return 1;

@@ -61,6 +61,7 @@ static void destroy(KitEmu *emu) {
   core_free_owned(emu);
   if (emu->hooks) core_hooks_free(emu->hooks);
   emu->hooks = NULL;
+  map_free(&emu->replaced);
   if (emu->map) core_map_free(emu->map);
   vec_free(&emu->finished);
   free_words(emu->opt.reexec);

@@ -56,7 +56,8 @@ const KitImage *kit_image_at(KitEmu *emu, uint64_t pc) {
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 static void fill(const CoreImageRecord *r, const DebugSymbol *s, KitSymbol *out) {
-  *out = (KitSymbol){s->name, s->addr + r->pub.bias, s->size, &r->pub, s->is_function};
+  *out = (KitSymbol){s->name, s->addr + r->pub.bias, s->size, &r->pub, s->is_function,
+                     s->is_indirect};
 }
 
 static bool named_object(const CoreImageRecord *r, const char *name, size_t n) {

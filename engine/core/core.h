@@ -137,6 +137,7 @@ struct KitEmu {
   CoreHooks *hooks;
   VEC(CoreImageRecord *) images;
   Map owned;      /* core_own: object -> CoreOwned */
+  Map replaced;   /* entries of functions that a hook stands in for: see core_replace */
   char *exe_path; /* absolute host path of the program */
   char *sysroot, *debug_folders;
 
@@ -246,6 +247,10 @@ void core_flush(Emu *emu);
 /* The page at va holds translated code (and is write-protected because of it, if the guest may
  * write to it). */
 bool core_page_has_code(Emu *emu, uint64_t va);
+
+/* The function at pc is a mere return from now on: a hook there stands in for it. Calls nest; the
+ * caller adds or removes a probe at pc afterwards, which drops its translations. */
+void core_replace(Emu *emu, uint64_t pc, bool on);
 
 /* What kit_close frees if nobody has closed it before: fn(p). */
 void core_own(Emu *emu, void (*fn)(void *p), void *p);

@@ -228,8 +228,20 @@ static size_t fetch(Emu *emu, uint64_t pc, const uint8_t **code) {
     if (!next || next->start > pc + avail || !(next->prot & PROT_EXEC)) break;
     avail = next->end - pc;
   }
+  if (emu->replaced.n && map_get(&emu->replaced, pc)) {
+    *code = emu->guest->return_code;
+    return want;
+  }
   *code = (const uint8_t *)(uintptr_t)pc; /* identity mapping: checked just above */
   return avail;
+}
+
+void core_replace(Emu *emu, uint64_t pc, bool on) {
+  uintptr_t n = (uintptr_t)map_get(&emu->replaced, pc) + (on ? 1 : -1);
+  if (n)
+    map_put(&emu->replaced, pc, (void *)n);
+  else
+    map_remove(&emu->replaced, pc);
 }
 
 static bool is_done(const Growth *g, uint64_t pc) {

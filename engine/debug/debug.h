@@ -31,6 +31,7 @@ typedef struct DebugSymbol {
   const char *name;
   uint64_t addr, size; /* size 0 in the file: up to the next symbol */
   bool is_function;
+  bool is_indirect; /* STT_GNU_IFUNC: addr is the resolver's */
 } DebugSymbol;
 
 typedef struct DebugFrame {

@@ -49,7 +49,8 @@ static void read_table(DebugImage *d, DebugImage *file, const Elf64_Shdr *table,
     const char *name = debug_string(file, strings, syms[i].st_name);
     if (!wanted(file, &syms[i], name)) continue;
     bool code = file->sections[syms[i].st_shndx].sh_flags & SHF_EXECINSTR;
-    DebugEntry e = {{unversioned(d, name), syms[i].st_value, syms[i].st_size, code},
+    bool indirect = ELF64_ST_TYPE(syms[i].st_info) == STT_GNU_IFUNC;
+    DebugEntry e = {{unversioned(d, name), syms[i].st_value, syms[i].st_size, code, indirect},
                     rank_of(&syms[i], name)};
     vec_push(out, e);
   }
@@ -110,6 +111,7 @@ static void keep(DebugImage *d, const DebugEntries *all) {
     if (first) vec_push(&d->symbols, *s);
     DebugSymbol *shown = &vec_last(&d->symbols);
     if (s->size > shown->size) shown->size = s->size;
+    shown->is_indirect |= s->is_indirect;
     vec_push(&d->names, ((DebugName){s->name, d->symbols.n - 1}));
   }
 }

@@ -98,6 +98,7 @@ typedef struct Guest {
   GuestAbi abi;
   const uint8_t *sigreturn_code; /* instructions that call rt_sigreturn, for the trampoline */
   size_t sigreturn_code_size;
+  const uint8_t *return_code; /* an instruction that returns to the caller; max_insn bytes */
   IrConvention convention; /* what lives in host registers in lifted code */
   uint32_t n_ids;          /* rows of the instruction table */
   bool coherent_code;      /* a store changes code at once (x86); else only a fence makes it seen */

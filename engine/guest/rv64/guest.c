@@ -39,6 +39,7 @@ static void clone_thread(IrState *child, uint64_t sp, uint64_t tls) {
 }
 
 /* li a7, 139 (rt_sigreturn); ecall */
+static const uint8_t return_code[] = {0x67, 0x80, 0x00, 0x00};
 static const uint8_t sigreturn_code[] = {0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x00, 0x00};
 
 #define HWCAP(letter) (1ull << ((letter) - 'A'))
@@ -80,6 +81,7 @@ const Guest rv64_guest = {
             .syscall_insn_size = 4},
     .sigreturn_code = sigreturn_code,
     .sigreturn_code_size = sizeof sigreturn_code,
+    .return_code = return_code,
     .n_ids = RV64_ROWS,
     .decode = rv64_decode,
     .lift = lift,

@@ -36,6 +36,7 @@ static void enter_syscall(IrState *st) {
 }
 
 /* mov eax, 15 (rt_sigreturn); syscall */
+static const uint8_t return_code[IR_NATIVE_MAX_LEN] = {0xc3};
 static const uint8_t sigreturn_code[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
 static const IrNativeState native = {.gpr = GPR(0),
@@ -74,6 +75,7 @@ const Guest x64_guest = {
             .syscall_insn_size = 2},
     .sigreturn_code = sigreturn_code,
     .sigreturn_code_size = sizeof sigreturn_code,
+    .return_code = return_code,
     .n_ids = X64_MNEMONICS,
     .coherent_code = true,
     .breakpoint_behind = true,

@@ -242,6 +242,7 @@ typedef struct KitSymbol {
   uint64_t address, size;
   const KitImage *image;
   bool is_function;
+  bool is_indirect; /* the address is that of a resolver, which returns the function's (IFUNC) */
 } KitSymbol;
 /* By name: "main", or "libc.so.6:malloc" (object's base name); the main program first, then in load
  * order. */
@@ -448,6 +449,8 @@ typedef struct KitWrapSpec {
   KitHookFn leave; /* ev: KIT_EV_EXEC at the return address */
   bool replace;    /* enter stands in for the function: after it returns, the guest returns to the
                       caller at once */
+  bool indirect;   /* address is the function's resolver (KitSymbol.is_indirect): calls are seen once
+                      the guest has called it, as its loader does */
   void *user;
 } KitWrapSpec;
 KIT_API KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out);
