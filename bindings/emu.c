@@ -539,6 +539,7 @@ void bind_open_emu(lua_State *L) {
   luaL_setfuncs(L, methods, 0);
   luaL_setfuncs(L, bind_hook_methods, 0);
   luaL_setfuncs(L, bind_fast_methods, 0);
+  luaL_setfuncs(L, bind_heap_methods, 0);
   luaL_setfuncs(L, bind_code_methods, 0);
   lua_pushcclosure(L, emu_index, 1);
   lua_setfield(L, -2, "__index");

@@ -392,6 +392,12 @@ static int emu_plane(lua_State *L) {
   return 1;
 }
 
+KitPlane *bind_plane(lua_State *L, int idx) {
+  Handle *h = luaL_checkudata(L, idx, BIND_PLANE);
+  if (!h->obj || !h->bind->emu) luaL_error(L, "this plane is closed");
+  return h->obj;
+}
+
 /* plane:fill(addr, len, value) */
 static int plane_fill(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
@@ -455,18 +461,42 @@ static KitVerdict on_check(void *user, KitEmu *emu, KitEvent *ev) {
   lua_pushinteger(L, (lua_Integer)ev->access.addr);
   lua_pushinteger(L, ev->access.size);
   lua_pushboolean(L, ev->access.is_write);
-  if (!bind_call(c->bind, 4, 1)) return KIT_STOP;
+  lua_pushboolean(L, ev->access.is_syscall);
+  if (!bind_call(c->bind, 5, 1)) return KIT_STOP;
   return bind_verdict(L, c->bind);
 }
 
-/* plane:check("load"|"store"|"access" [, fn]): fn(pc, addr, size, is_write) at accesses to marked
- * bytes; without fn they stop the run */
+static uint64_t check_integer(lua_State *L, int options, const char *name) {
+  lua_getfield(L, options, name);
+  uint64_t v = (uint64_t)luaL_optinteger(L, -1, 0);
+  lua_pop(L, 1);
+  return v;
+}
+
+static bool check_flag(lua_State *L, int options, const char *name) {
+  lua_getfield(L, options, name);
+  bool v = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return v;
+}
+
+/* plane:check("load"|"store"|"access" [, fn [, options]]): fn(pc, addr, size, is_write, is_syscall)
+ * at accesses to marked bytes; without fn they stop the run */
 static int plane_check(lua_State *L) {
   Handle *h = check(L, BIND_PLANE);
-  KitEventKind event = (KitEventKind)bind_enum(L, 2, "event", kit_event_find);
+  lua_settop(L, 4);
+  KitPlaneCheck spec = {.which = (KitEventKind)bind_enum(L, 2, "event", kit_event_find)};
   KitHook *hook;
   Check *c = NULL;
-  if (!lua_isnoneornil(L, 3)) {
+  if (!lua_isnil(L, 4)) {
+    luaL_checktype(L, 4, LUA_TTABLE);
+    spec.low = check_integer(L, 4, "low");
+    spec.high = check_integer(L, 4, "high");
+    spec.not_stack = check_flag(L, 4, "not_stack");
+    spec.loose_stop = check_flag(L, 4, "loose_stop");
+    spec.unmapped = check_flag(L, 4, "unmapped");
+  }
+  if (!lua_isnil(L, 3)) {
     luaL_checktype(L, 3, LUA_TFUNCTION);
     c = malloc(sizeof *c);
     if (!c) return luaL_error(L, "out of memory");
@@ -475,8 +505,10 @@ static int plane_check(lua_State *L) {
     lua_pushvalue(L, 3);
     lua_rawsetp(L, LUA_REGISTRYINDEX, c);
     h->bind->L = h->bind->running ? h->bind->L : L;
+    spec.fn = on_check;
+    spec.user = c;
   }
-  if (kit_plane_check(h->obj, event, c ? on_check : NULL, c, &hook)) return raise_last(L, h->bind);
+  if (kit_plane_check(h->obj, &spec, &hook)) return raise_last(L, h->bind);
   lua_settop(L, 1);
   return 1;
 }

@@ -62,6 +62,7 @@ static void destroy(KitEmu *emu) {
   if (emu->hooks) core_hooks_free(emu->hooks);
   emu->hooks = NULL;
   map_free(&emu->replaced);
+  api_stacks_free(emu);
   if (emu->map) core_map_free(emu->map);
   vec_free(&emu->finished);
   free_words(emu->opt.reexec);
@@ -97,6 +98,7 @@ KitStatus kit_open(const KitOptions *opt, KitEmu **out, KitError *err) {
   emu->debug_folders = opt->debug_folders ? xstrdup(opt->debug_folders) : NULL;
   emu->limit_left = UINT64_MAX;
   emu->is_entry = api_is_entry;
+  emu->stack_here = api_stack_here;
   pthread_mutex_init(&emu->lock, NULL);
   emu->hooks = core_hooks_new(emu);
   emu->map = core_map_new(emu);

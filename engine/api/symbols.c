@@ -11,14 +11,14 @@
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-static DebugImage *debug_of(Emu *emu, CoreImageRecord *r) {
+DebugImage *api_debug(Emu *emu, CoreImageRecord *r) {
   if (!r->debug_tried) r->debug = debug_open(r->pub.host_path, emu->sysroot, emu->debug_folders);
   r->debug_tried = true;
   return r->debug;
 }
 
 /* Later images first: one may have taken the place of one that was unmapped. */
-static CoreImageRecord *record_at(Emu *emu, uint64_t pc) {
+CoreImageRecord *api_record_at(Emu *emu, uint64_t pc) {
   for (size_t i = emu->images.n; i-- > 0;)
     if (pc >= emu->images.at[i]->pub.low && pc < emu->images.at[i]->pub.high)
       return emu->images.at[i];
@@ -39,7 +39,7 @@ void api_close_images(Emu *emu) {
 size_t kit_image_count(KitEmu *emu) { return emu->images.n; }
 
 static const KitImage *public_image(Emu *emu, CoreImageRecord *r) {
-  DebugImage *d = debug_of(emu, r);
+  DebugImage *d = api_debug(emu, r);
   if (d && !r->pub.build_id[0]) r->pub.build_id = debug_build_id(d);
   return &r->pub;
 }
@@ -49,7 +49,7 @@ const KitImage *kit_image(KitEmu *emu, size_t i) {
 }
 
 const KitImage *kit_image_at(KitEmu *emu, uint64_t pc) {
-  CoreImageRecord *r = record_at(emu, pc);
+  CoreImageRecord *r = api_record_at(emu, pc);
   return r ? public_image(emu, r) : NULL;
 }
 
@@ -73,7 +73,7 @@ KitStatus kit_symbol(KitEmu *emu, const char *name, KitSymbol *out) {
     CoreImageRecord *r = emu->images.at[i];
     DebugSymbol s;
     if (r->unloaded || (qualified && !named_object(r, name, (size_t)(colon - name)))) continue;
-    DebugImage *d = debug_of(emu, r);
+    DebugImage *d = api_debug(emu, r);
     if (d && debug_symbol_named(d, qualified ? colon + 1 : name, &s)) {
       fill(r, &s, out);
       return KIT_OK;
@@ -82,9 +82,18 @@ KitStatus kit_symbol(KitEmu *emu, const char *name, KitSymbol *out) {
   return core_fail(emu, KIT_E_NOT_FOUND, "no symbol '%s' in what is loaded", name);
 }
 
+bool kit_image_symbol(KitEmu *emu, const KitImage *image, const char *name, KitSymbol *out) {
+  CoreImageRecord *r = image->id < emu->images.n ? emu->images.at[image->id] : NULL;
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
+  DebugSymbol s;
+  if (!d || !debug_symbol_named(d, name, &s)) return false;
+  fill(r, &s, out);
+  return true;
+}
+
 KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out) {
-  CoreImageRecord *r = record_at(emu, pc);
-  DebugImage *d = r ? debug_of(emu, r) : NULL;
+  CoreImageRecord *r = api_record_at(emu, pc);
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
   DebugSymbol s;
   if (!d || !debug_symbol_at(d, pc - r->pub.bias, &s))
     return core_fail(emu, KIT_E_NOT_FOUND, "no symbol at 0x%llx", (unsigned long long)pc);
@@ -94,8 +103,8 @@ KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out) {
 
 /* For the call graph: core asks through emu->is_entry. */
 bool api_is_entry(Emu *emu, uint64_t pc) {
-  CoreImageRecord *r = record_at(emu, pc);
-  DebugImage *d = r ? debug_of(emu, r) : NULL;
+  CoreImageRecord *r = api_record_at(emu, pc);
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
   return d && debug_is_function_entry(d, pc - r->pub.bias);
 }
 
@@ -117,7 +126,7 @@ static void match(void *ctx, const DebugSymbol *s) {
 void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const KitSymbol *s),
                  void *ctx) {
   for (size_t i = 0; i < emu->images.n; i++) {
-    DebugImage *d = debug_of(emu, emu->images.at[i]);
+    DebugImage *d = api_debug(emu, emu->images.at[i]);
     Match m = {emu->images.at[i], pattern, fn, ctx};
     if (d && !emu->images.at[i]->unloaded) debug_symbols(d, match, &m);
   }
@@ -129,8 +138,8 @@ void kit_symbols(KitEmu *emu, const char *pattern, void (*fn)(void *ctx, const K
  * one's). */
 static size_t lookup(Emu *emu, uint64_t pc, uint64_t at, KitFrame *out, size_t max) {
   DebugFrame f[MAX_INLINED];
-  CoreImageRecord *r = record_at(emu, at);
-  DebugImage *d = r ? debug_of(emu, r) : NULL;
+  CoreImageRecord *r = api_record_at(emu, at);
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
   if (!r) return 0;
   size_t n = d ? debug_lookup(d, at - r->pub.bias, f, MAX_INLINED) : 0;
   DebugSymbol s;
@@ -166,7 +175,7 @@ KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, uint64_t *
   *n = 0;
   for (size_t i = 0; i < emu->images.n; i++) {
     CoreImageRecord *r = emu->images.at[i];
-    DebugImage *d = r->unloaded ? NULL : debug_of(emu, r);
+    DebugImage *d = r->unloaded ? NULL : api_debug(emu, r);
     size_t have = *n < max ? *n : max,
            more = d ? debug_line_addresses(d, file, line, out + have, max - have) : 0;
     for (size_t k = have; k < have + more && k < max; k++) out[k] += r->pub.bias;
@@ -215,7 +224,7 @@ static bool step_by_frame_pointer(Walker *w, size_t depth) {
   const Guest *g = w->emu->guest;
   int ra = dwarf_of(g, g->abi.ra), fp = dwarf_of(g, g->abi.fp), sp = dwarf_of(g, g->abi.sp);
   uint64_t frame, saved[2];
-  if (depth == 0 && ra >= 0 && w->known[ra] && record_at(w->emu, w->value[ra])) {
+  if (depth == 0 && ra >= 0 && w->known[ra] && api_record_at(w->emu, w->value[ra])) {
     w->pc = w->value[ra];
     w->known[ra] = false;
     return true;
@@ -224,7 +233,7 @@ static bool step_by_frame_pointer(Walker *w, size_t depth) {
   frame = w->value[fp];
   bool link = g->abi.ra >= 0;
   if (core_peek(w->emu, link ? frame - 16 : frame, saved, sizeof saved) || saved[0] <= frame ||
-      !record_at(w->emu, saved[1]))
+      !api_record_at(w->emu, saved[1]))
     return false;
   w->value[sp] = link ? frame : frame + 16;
   w->value[fp] = saved[0];
@@ -236,8 +245,8 @@ static bool step_by_frame_pointer(Walker *w, size_t depth) {
 static bool step_up(Walker *w, size_t depth, bool *after_signal, uint64_t *cfa) {
   const Guest *g = w->emu->guest;
   uint64_t at = depth && !*after_signal ? w->pc - 1 : w->pc;
-  CoreImageRecord *r = record_at(w->emu, at);
-  DebugImage *d = r ? debug_of(w->emu, r) : NULL;
+  CoreImageRecord *r = api_record_at(w->emu, at);
+  DebugImage *d = r ? api_debug(w->emu, r) : NULL;
   DebugRegs regs = {w, walker_get, walker_read};
   DebugUnwound u;
   *cfa = 0;
@@ -279,6 +288,20 @@ size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out, size_t max) {
   return n;
 }
 
+size_t api_walk(Emu *emu, const CoreThread *t, uint64_t *pcs, size_t max) {
+  Walker w;
+  size_t n = 0;
+  bool after_signal = false, more = true;
+  int sp = dwarf_of(emu->guest, emu->guest->abi.sp);
+  start_walk(&w, emu, t);
+  while (more && n < max) {
+    uint64_t cfa, pc = w.pc, at = w.value[sp];
+    pcs[n++] = pc;
+    more = step_up(&w, n - 1, &after_signal, &cfa) && (w.pc != pc || w.value[sp] != at);
+  }
+  return n;
+}
+
 /* ---- variables ------------------------------------------------------------------------------- */
 
 typedef struct Collect {
@@ -315,8 +338,8 @@ KitStatus kit_locals(KitEmu *emu, int tid, size_t frame,
   uint64_t at = frame && !after_signal ? here.pc - 1 : here.pc;
   bool signal = after_signal;
   step_up(&w, frame, &signal, &cfa);
-  CoreImageRecord *r = record_at(emu, at);
-  DebugImage *d = r ? debug_of(emu, r) : NULL;
+  CoreImageRecord *r = api_record_at(emu, at);
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
   if (!d)
     return core_fail(emu, KIT_E_NOT_FOUND, "no debug information at 0x%llx",
                      (unsigned long long)here.pc);

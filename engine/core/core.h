@@ -159,6 +159,10 @@ struct KitEmu {
   uint32_t dispatchers; /* attached tools that require the dispatcher: no chaining */
   bool (*is_entry)(
       Emu *emu, uint64_t pc); /* pc is a function's entry, as symbols have it (api/ provides it) */
+  /* The number of t's call stack, at most max frames, its pc included; at_entry: no instruction of
+   * the innermost function has executed yet. api/stacks.c */
+  uint32_t (*stack_here)(CoreThread *t, uint32_t max, bool at_entry);
+  void *stacks;
   bool budget_on;             /* translations carry the budget operation */
   bool stop_on_fault;
   bool catch_interrupts; /* SIGINT from outside is kit_interrupt */

@@ -165,7 +165,9 @@ static bool matches(KitHook *h, const KitEvent *ev) {
     if (!overlaps(ev->access.addr, ev->access.size, f->addr, f->addr_len)) return false;
     if (f->size_min && ev->access.size < f->size_min) return false;
     if (f->size_max && ev->access.size > f->size_max) return false;
-    if (h->plane && !marked(h->plane, ev->access.addr, ev->access.size)) return false;
+    if (h->plane && !(h->check.unmapped && !ev->access.host) &&
+        !marked(h->plane, ev->access.addr, ev->access.size))
+      return false;
     break;
   case KIT_EV_MAP:
   case KIT_EV_UNMAP:
@@ -230,9 +232,17 @@ void core_raise_thread(CoreThread *t, bool created) {
 
 static KitHook *hook_of(CoreProbe *p) { return (KitHook *)((char *)p - offsetof(KitHook, probe)); }
 
+/* A plane's check has nothing to find here. */
+static bool is_unmarked(const KitHook *h, const CoreSite *s) {
+  if (h->check.not_stack && s->by_sp) return true;
+  return h->check.high && s->address &&
+         (s->address >= h->check.high || s->address + s->size <= h->check.low);
+}
+
 static bool hook_wants(CoreProbe *p, const CoreSite *s) {
   KitHook *h = hook_of(p);
-  return core_event_site(h->spec.event, s) && core_filter_site(&h->spec.filter, s);
+  return core_event_site(h->spec.event, s) && core_filter_site(&h->spec.filter, s) &&
+         !(h->plane && is_unmarked(h, s));
 }
 
 typedef struct HookSite {
@@ -316,20 +326,22 @@ static void hook_emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
 }
 
 KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **out) {
-  return core_hook_add_plane(emu, spec, NULL, out);
+  return core_hook_add_plane(emu, spec, NULL, &(KitPlaneCheck){0}, out);
 }
 
-KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane, KitHook **out) {
+KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane,
+                              const KitPlaneCheck *check, KitHook **out) {
   if (spec->event >= KIT_EV_EVENTS)
     return core_fail(emu, KIT_E_ARGUMENT, "no such event: %d", (int)spec->event);
   KitHook *h = xcalloc(1, sizeof *h);
   h->emu = emu;
   h->spec = *spec;
   h->plane = plane;
+  h->check = *check;
   h->nth = (IrNth){.every = spec->filter.every, .left = spec->filter.every};
   uint32_t sites = core_event_sites(spec->event);
   h->probe = (CoreProbe){.sites = sites,
-                         .may_stop = true,
+                         .may_stop = !check->loose_stop,
                          .wants = hook_wants,
                          .emit = hook_emit,
                          .pc = spec->filter.pc,

@@ -10,6 +10,7 @@ struct KitHook {
   KitHookSpec spec;
   IrNth nth;
   CorePlane *plane; /* only accesses that touch a marked byte match */
+  KitPlaneCheck check;
   uint64_t hits;
   bool dead;                    /* closed; freed by core_defer */
   bool woven;                   /* probe is on the list */
@@ -29,7 +30,8 @@ struct CoreHooks {
 };
 
 /* kit_hook_add with a plane in front: see fast/plane.c. */
-KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane, KitHook **out);
+KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plane,
+                              const KitPlaneCheck *check, KitHook **out);
 /* Closes the hooks of a plane that goes away. */
 void core_hook_drop_plane(Emu *emu, const CorePlane *plane);
 

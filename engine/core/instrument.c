@@ -127,6 +127,19 @@ static CoreSite site_of(CoreWeaver *w, CoreSiteKind kind, const IrBlock *b, cons
   return (CoreSite){.kind = kind, .region = w->r, .block = b, .insn = i, .pc = i ? i->pc : b->pc};
 }
 
+static bool is_sp(const CoreWeaver *w, const IrOp *ops, IrRef a) {
+  const GuestAbi *abi = &w->emu->guest->abi;
+  return ops[a].code == IR_get && ops[a].imm == w->emu->guest->regs[abi->sp].offset;
+}
+
+/* What is known of the address A + IMM of an operation. */
+static void known_address(const CoreWeaver *w, const IrOp *op, CoreSite *s) {
+  const IrOp *ops = w->r->ops, *a = &ops[op->a];
+  int64_t off = (int64_t)op->imm;
+  s->by_sp = off >= 0 && is_sp(w, ops, op->a);
+  if (a->code == IR_imm) s->address = a->imm + op->imm;
+}
+
 static bool weave_access(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const IrOp *op) {
   if (!(w->emu->hooks->sites >> SITE_ACCESS & 1)) return false;
   const IrOpInfo *info = &ir_op_info[op->code];
@@ -135,6 +148,7 @@ static bool weave_access(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const
   s.is_read = info->flags & IR_LOADS;
   s.is_write = info->flags & IR_STORES;
   s.value = s.is_write ? w->renamed[op->b] : 0;
+  known_address(w, op, &s);
   s.addr = w->renamed[op->a];
   if (op->imm) s.addr = core_emit(w, IR_add, s.addr, core_emit_imm(w, op->imm), 0, 0);
   return offer(w, &s);
@@ -157,15 +171,24 @@ static bool weave_elements(CoreWeaver *w, CoreSite *s, const IrNative *n) {
   return stops;
 }
 
+static void describe_access(const CoreWeaver *w, const IrNative *n, const IrAccess *a,
+                            CoreSite *s) {
+  const GuestAbi *abi = &w->emu->guest->abi;
+  s->size = a->size;
+  s->is_read = a->is_read;
+  s->is_write = a->is_write;
+  if (n->element || a->base_slot || a->index >= 0) return;
+  s->by_sp = a->base == abi->sp && a->disp >= -(int64_t)abi->red_zone;
+  if (a->base < 0) s->address = (uint64_t)a->disp;
+}
+
 static bool weave_native_accesses(CoreWeaver *w, const IrBlock *b, const IrInsn *i,
                                   const IrNative *n) {
   bool stops = false;
   for (unsigned k = 0; k < n->n_accesses; k++) {
     const IrAccess *a = &n->accesses[k];
     CoreSite s = site_of(w, SITE_ACCESS, b, i);
-    s.size = a->size;
-    s.is_read = a->is_read;
-    s.is_write = a->is_write;
+    describe_access(w, n, a, &s);
     if (!wanted(w, &s)) continue;
     if (n->element && !k) {
       stops |= weave_elements(w, &s, n);
@@ -181,9 +204,7 @@ static bool wants_accesses(CoreWeaver *w, const IrBlock *b, const IrInsn *i, con
   for (unsigned k = 0; k < n->n_accesses; k++) {
     const IrAccess *a = &n->accesses[k];
     CoreSite s = site_of(w, SITE_ACCESS, b, i);
-    s.size = a->size;
-    s.is_read = a->is_read;
-    s.is_write = a->is_write;
+    describe_access(w, n, a, &s);
     if (wanted(w, &s)) return true;
   }
   return false;

@@ -37,6 +37,8 @@ typedef struct CoreSite {
   IrRef addr, value; /* effective address; stored value, 0 for loads */
   uint32_t size;
   bool is_read, is_write;
+  bool by_sp;       /* relative to the stack pointer, in the function's frame or its caller's */
+  uint64_t address; /* where it is always the same; else 0 */
   /* SITE_BRANCH: insn->branch says the kind */
   IrRef to;      /* where it goes, as a value */
   IrRef taken;   /* COND: non-zero if taken; else 0 */

@@ -58,6 +58,17 @@ typedef struct DebugUnwound {
   uint64_t value[DEBUG_MAX_REGS];
 } DebugUnwound;
 
+/* How to leave a frame at an address, where stack pointer, frame pointer and memory are all it takes.
+ * Offsets are from the CFA. */
+typedef struct DebugRule {
+  bool known;   /* else debug_unwind may know */
+  bool end;     /* the outermost frame: there is no caller */
+  bool by_fp;   /* CFA = frame pointer + cfa, else stack pointer + cfa */
+  bool ra_kept; /* the return address is in its register */
+  bool fp_kept; /* the frame pointer is the caller's */
+  int32_t cfa, ra, fp;
+} DebugRule;
+
 typedef struct DebugVariable {
   const char *name, *type;
   bool is_argument;
@@ -96,6 +107,8 @@ size_t debug_lookup(DebugImage *d, uint64_t addr, DebugFrame *out, size_t max);
 
 /* False: no call frame information for addr. */
 bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out);
+/* sp, fp, ra: DWARF numbers of those registers, -1: none. */
+DebugRule debug_rule(DebugImage *d, uint64_t addr, int sp, int fp, int ra);
 /* Variables in scope at addr, innermost scope first; bias turns their file addresses into runtime
  * ones. */
 void debug_variables(DebugImage *d, uint64_t addr, uint64_t bias, uint64_t cfa,

@@ -79,25 +79,92 @@ static bool find_cfa(Dwarf_Fde fde, uint64_t addr, const DebugRegs *regs, uint64
   return true;
 }
 
-bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out) {
-  Dwarf_Fde fde;
+/* The return address column, and whether it is a signal frame. */
+static bool return_column(Dwarf_Fde fde, Dwarf_Half *ra, bool *signal_frame) {
   Dwarf_Cie cie;
-  Dwarf_Error e = NULL;
-  if (!find_fde(d, addr, &fde)) return false;
-  memset(out, 0, sizeof *out);
-  if (!find_cfa(fde, addr, regs, &out->cfa)) return false;
   Dwarf_Unsigned bytes, code_align, init_len;
   Dwarf_Signed data_align;
-  Dwarf_Half ra = 1, offset_size;
+  Dwarf_Half offset_size;
   Dwarf_Small version;
   Dwarf_Ptr init;
   char *augmenter = NULL;
-  if (dwarf_get_cie_of_fde(fde, &cie, &e) == DW_DLV_OK &&
-      dwarf_get_cie_info_b(cie, &bytes, &version, &augmenter, &code_align, &data_align, &ra, &init,
-                           &init_len, &offset_size, &e) == DW_DLV_OK)
-    out->signal_frame = augmenter && strchr(augmenter, 'S');
+  Dwarf_Error e = NULL;
+  if (dwarf_get_cie_of_fde(fde, &cie, &e) != DW_DLV_OK ||
+      dwarf_get_cie_info_b(cie, &bytes, &version, &augmenter, &code_align, &data_align, ra, &init,
+                           &init_len, &offset_size, &e) != DW_DLV_OK)
+    return false;
+  *signal_frame = augmenter && strchr(augmenter, 'S');
+  return true;
+}
+
+bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out) {
+  Dwarf_Fde fde;
+  if (!find_fde(d, addr, &fde)) return false;
+  memset(out, 0, sizeof *out);
+  if (!find_cfa(fde, addr, regs, &out->cfa)) return false;
+  Dwarf_Half ra = 1;
+  return_column(fde, &ra, &out->signal_frame);
   for (int r = 0; r < DEBUG_MAX_REGS; r++)
     out->known[r] = apply(d, fde, addr, r, regs, out->cfa, &out->value[r]);
   out->ret = ra < DEBUG_MAX_REGS ? out->value[ra] : 0;
   return ra < DEBUG_MAX_REGS && out->known[ra];
+}
+
+/* ---- simple rules ---------------------------------------------------------------------------- */
+
+typedef struct Where { /* of a saved register */
+  bool simple, kept, lost;
+  int32_t offset; /* from the CFA */
+} Where;
+
+static Where where(Dwarf_Fde fde, uint64_t addr, int reg) {
+  Dwarf_Small type;
+  Dwarf_Signed relevant, from, offset;
+  Dwarf_Ptr block;
+  Dwarf_Addr row;
+  Dwarf_Error e = NULL;
+  Where w = {0};
+  if (dwarf_get_fde_info_for_reg3(fde, (Dwarf_Half)reg, addr, &type, &relevant, &from, &offset,
+                                  &block, &row, &e) != DW_DLV_OK ||
+      type == DW_EXPR_EXPRESSION || type == DW_EXPR_VAL_EXPRESSION)
+    return w;
+  w.lost = from == DW_FRAME_UNDEFINED_VAL;
+  w.kept = from == DW_FRAME_SAME_VAL;
+  w.offset = (int32_t)offset;
+  w.simple = w.lost || w.kept ||
+             (from == DW_FRAME_CFA_COL3 && relevant && type == DW_EXPR_OFFSET);
+  return w;
+}
+
+static bool simple_cfa(Dwarf_Fde fde, uint64_t addr, int sp, int fp, DebugRule *rule) {
+  Dwarf_Small type;
+  Dwarf_Signed relevant, reg, offset;
+  Dwarf_Ptr block;
+  Dwarf_Addr row;
+  Dwarf_Error e = NULL;
+  if (dwarf_get_fde_info_for_cfa_reg3(fde, addr, &type, &relevant, &reg, &offset, &block, &row,
+                                      &e) != DW_DLV_OK ||
+      type == DW_EXPR_EXPRESSION || type == DW_EXPR_VAL_EXPRESSION || (reg != sp && reg != fp))
+    return false;
+  rule->by_fp = reg != sp;
+  rule->cfa = relevant ? (int32_t)offset : 0;
+  return true;
+}
+
+DebugRule debug_rule(DebugImage *d, uint64_t addr, int sp, int fp, int ra) {
+  Dwarf_Fde fde;
+  Dwarf_Half column;
+  bool signal_frame;
+  DebugRule rule = {0};
+  if (!find_fde(d, addr, &fde) || !return_column(fde, &column, &signal_frame) || signal_frame ||
+      !simple_cfa(fde, addr, sp, fp, &rule))
+    return rule;
+  Where back = where(fde, addr, column), frame = where(fde, addr, fp);
+  rule.end = back.lost;
+  rule.ra_kept = back.kept;
+  rule.ra = back.offset;
+  rule.fp_kept = frame.kept || frame.lost;
+  rule.fp = frame.offset;
+  rule.known = back.simple && frame.simple && !(back.kept && column != ra);
+  return rule;
 }

@@ -4,12 +4,7 @@
 
 #include "core/hooks.h"
 #include "core/run.h"
-
-struct KitPlane {
-  Emu *emu;
-  CorePlane *core;
-  VEC(KitHook *) checks;
-};
+#include "fast/planes.h"
 
 static void free_plane(void *ptr) {
   KitPlane *p = ptr;
@@ -59,14 +54,15 @@ bool kit_plane_find(KitPlane *p, uint64_t va, uint64_t len, uint64_t *where, uin
   return !bounds(p, va, len) && core_plane_find(p->core, va, len, where, value);
 }
 
-KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *user,
-                          KitHook **out) {
+KitStatus kit_plane_check(KitPlane *p, const KitPlaneCheck *check, KitHook **out) {
+  KitEventKind which = check->which;
   if (which != KIT_EV_LOAD && which != KIT_EV_STORE && which != KIT_EV_ACCESS)
     return core_fail(p->emu, KIT_E_ARGUMENT,
                      "a plane checks \"load\", \"store\" or \"access\", not \"%s\"",
                      kit_event_name(which));
-  KitStatus st = core_hook_add_plane(p->emu, &(KitHookSpec){.event = which, .fn = fn, .user = user},
-                                     p->core, out);
+  KitStatus st = core_hook_add_plane(
+      p->emu, &(KitHookSpec){.event = which, .fn = check->fn, .user = check->user}, p->core, check,
+      out);
   if (!st) vec_push(&p->checks, *out);
   return st;
 }

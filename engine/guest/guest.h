@@ -59,6 +59,7 @@ typedef struct GuestAbi {
   int16_t ret; /* integer return value */
   int16_t syscall_nr, syscall_args[6], syscall_ret;
   uint32_t stack_align;      /* bytes, at function entry */
+  uint32_t red_zone;         /* bytes below the stack pointer that are the function's */
   uint8_t syscall_insn_size; /* bytes */
 } GuestAbi;
 

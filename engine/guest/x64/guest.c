@@ -70,6 +70,7 @@ const Guest x64_guest = {
             .ret = 0,
             .syscall_nr = 0,
             .syscall_args = {7, 6, 2, 10, 8, 9},
+            .red_zone = 128,
             .syscall_ret = 0,
             .stack_align = 16,
             .syscall_insn_size = 2},

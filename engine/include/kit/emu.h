@@ -43,6 +43,7 @@ typedef struct KitCounter KitCounter;
 typedef struct KitGraph KitGraph;
 typedef struct KitRing KitRing;
 typedef struct KitPlane KitPlane;
+typedef struct KitHeap KitHeap;
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
@@ -247,6 +248,8 @@ typedef struct KitSymbol {
 /* By name: "main", or "libc.so.6:malloc" (object's base name); the main program first, then in load
  * order. */
 KIT_API KitStatus kit_symbol(KitEmu *emu, const char *name, KitSymbol *out);
+/* In one image; false: it has none of that name. */
+KIT_API bool kit_image_symbol(KitEmu *emu, const KitImage *image, const char *name, KitSymbol *out);
 KIT_API KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out);
 KIT_API void kit_symbols(KitEmu *emu, const char *pattern,
                          void (*fn)(void *ctx, const KitSymbol *s), void *ctx); /* * and ? */
@@ -275,6 +278,11 @@ KIT_API KitStatus kit_line_addresses(KitEmu *emu, const char *file, int line, ui
                                      size_t max, size_t *n);
 KIT_API size_t kit_backtrace(KitEmu *emu, int tid, KitFrame *out,
                              size_t max); /* inlined frames expanded */
+
+/* Call stacks by number: taken quickly, each different one kept once. Frames are return addresses
+ * (the first: the pc), without inlined ones; kit_lookup(pc - 1) names them. */
+KIT_API uint32_t kit_stack(KitEmu *emu, int tid, uint32_t max); /* 0: no such thread */
+KIT_API const uint64_t *kit_stack_frames(KitEmu *emu, uint32_t stack, size_t *n); /* NULL: none */
 
 typedef struct KitVariable {
   const char *name, *type;
@@ -556,11 +564,108 @@ KIT_API KitStatus kit_plane_get(KitPlane *p, uint64_t va, uint8_t *values,
 KIT_API KitStatus kit_plane_set(KitPlane *p, uint64_t va, const uint8_t *values, size_t n);
 KIT_API bool kit_plane_find(KitPlane *p, uint64_t va, uint64_t len, uint64_t *where,
                             uint8_t *value); /* first non-zero */
-/* Calls fn (NULL: stop) at accesses that touch a byte whose value is non-zero. which: LOAD STORE
- * ACCESS. */
-KIT_API KitStatus kit_plane_check(KitPlane *p, KitEventKind which, KitHookFn fn, void *user,
-                                  KitHook **out);
+/* Calls fn (NULL: stop) at accesses that touch a byte whose value is non-zero. The options leave out
+ * of the translated code what is never to be found there. */
+typedef struct KitPlaneCheck {
+  KitEventKind which; /* LOAD STORE ACCESS */
+  KitHookFn fn;
+  void *user;
+  uint64_t low, high;  /* bytes are marked only in [low, high); both 0: anywhere */
+  bool not_stack;      /* none in the stack's frames: accesses relative to the stack pointer go unchecked */
+  bool loose_stop;     /* KIT_STOP may take effect some instructions later */
+  bool unmapped;       /* also called for system call buffers that are not mapped */
+} KitPlaneCheck;
+KIT_API KitStatus kit_plane_check(KitPlane *p, const KitPlaneCheck *check, KitHook **out);
 KIT_API void kit_plane_close(KitPlane **p);
+
+/* ---- the guest's heap ------------------------------------------------------------------------ */
+
+/* An allocator in the engine that stands in for the guest's, in every object that defines one:
+ * malloc and its kin, C++'s new and delete (fast/heap.def has them all). Blocks lie between
+ * redzones; freed ones wait in a quarantine before their memory is used again. A plane says what is
+ * no part of a live block: 1 in redzones, in freed blocks and in memory not handed out yet. The
+ * str*, mem* and wcs* functions are stood in for too: they look at the plane over the range that
+ * they are asked to work on, and not at the words that happen to be read. Add it before the first
+ * instruction. */
+typedef enum KitAllocKind {
+  KIT_ALLOC_MALLOC,
+  KIT_ALLOC_NEW,
+  KIT_ALLOC_NEW_ARRAY,
+  KIT_ALLOC_KINDS
+} KitAllocKind;
+
+typedef struct KitBlock {
+  uint64_t addr, size;
+  KitAllocKind kind;
+  bool freed;
+  uint32_t alloc_stack, free_stack; /* see kit_stack_frames; 0: none */
+  int tid;                          /* of the thread that allocated it */
+} KitBlock;
+
+typedef enum KitHeapErrorKind {
+  KIT_HEAP_BAD_FREE,  /* addr is no live block: block is the freed one there, or has size 0 */
+  KIT_HEAP_MISMATCH,  /* block is freed by a function of another kind */
+  KIT_HEAP_ACCESS,    /* a str or mem function touches addr .. +size, which is marked */
+  KIT_HEAP_OVERLAP,   /* source addr and destination other, of size bytes (0: not known), overlap */
+  KIT_HEAP_FISHY,     /* an argument, size, is negative as a signed number */
+  KIT_HEAP_BAD_ALIGN, /* size is no alignment */
+  KIT_HEAP_NO_MEMORY, /* new has no memory: the program cannot go on */
+  KIT_HEAP_ERRORS
+} KitHeapErrorKind;
+KIT_API const char *kit_heap_error_name(KitHeapErrorKind k); /* "bad-free", ... */
+
+typedef struct KitHeapError {
+  KitHeapErrorKind kind;
+  const char *function; /* as the table names it */
+  const char *argument; /* FISHY, BAD_ALIGN: its name */
+  uint64_t addr, other, size;
+  bool is_write;
+  KitBlock block;
+} KitHeapError;
+typedef KitVerdict (*KitHeapFn)(void *user, KitEmu *emu, const KitHeapError *e);
+
+typedef struct KitHeapSpec {
+  KitPlane *plane;   /* of 1 bit */
+  uint32_t redzone;  /* bytes on each side, rounded up to 16 */
+  uint32_t callers;  /* frames of stacks that are kept; 0: none are */
+  uint64_t freelist; /* bytes in quarantine */
+  uint64_t big;      /* blocks of at least so many bytes leave the quarantine first */
+  int malloc_fill, free_fill;        /* byte, -1: none */
+  bool ignore_mismatch;              /* no KIT_HEAP_MISMATCH */
+  const char *const *names;          /* pairs "malloc", "je_malloc": further names; NULL-terminated */
+  KitHeapFn fn;                      /* may be NULL */
+  void *user;
+} KitHeapSpec;
+KIT_API KitStatus kit_heap(KitEmu *emu, const KitHeapSpec *spec, KitHeap **out);
+
+typedef struct KitHeapUsage {
+  uint64_t bytes, blocks;           /* live */
+  uint64_t allocs, frees;           /* so far */
+  uint64_t allocated;               /* bytes so far */
+  uint64_t low, high;               /* where its memory is */
+} KitHeapUsage;
+KIT_API void kit_heap_usage(const KitHeap *h, KitHeapUsage *out);
+/* The block whose bytes or redzones hold va, or the nearest one below it that ends at most `reach`
+ * bytes before it. Live blocks come before freed ones. */
+KIT_API bool kit_heap_block(KitHeap *h, uint64_t va, uint64_t reach, KitBlock *out);
+KIT_API void kit_heap_blocks(KitHeap *h, void (*fn)(void *ctx, const KitBlock *b),
+                             void *ctx); /* live ones, ascending */
+
+typedef enum KitLeakState { KIT_LEAK_REACHABLE, KIT_LEAK_POSSIBLE, KIT_LEAK_INDIRECT, KIT_LEAK_DEFINITE } KitLeakState;
+enum { /* interior pointers that count as pointers to the block: see Valgrind's manual, 4.2.8 */
+  KIT_LEAK_STDSTRING = 1,
+  KIT_LEAK_LENGTH64 = 2,
+  KIT_LEAK_NEWARRAY = 4,
+  KIT_LEAK_MULTIPLE_INHERITANCE = 8
+};
+typedef struct KitLeak {
+  KitBlock block;
+  KitLeakState state;
+  uint64_t indirect_bytes, indirect_blocks; /* DEFINITE: lost along with it */
+} KitLeak;
+/* Looks for pointers to the live blocks in registers, writable memory and reachable blocks. */
+KIT_API void kit_heap_leaks(KitHeap *h, uint32_t heuristics,
+                            void (*fn)(void *ctx, const KitLeak *leak), void *ctx);
 
 /* ---- system calls: what syscall.def says ----------------------------------------------------- */
 
