@@ -80,7 +80,8 @@ void bind_open_mem(lua_State *L);
 KitPlane *bind_plane(lua_State *L, int idx); /* fast.c; raises if closed */
 
 /* Methods of emu that live in other files. */
-extern const luaL_Reg bind_hook_methods[], bind_fast_methods[], bind_heap_methods[], bind_code_methods[];
+extern const luaL_Reg bind_hook_methods[], bind_fast_methods[], bind_heap_methods[],
+    bind_code_methods[];
 int bind_push_images(lua_State *L, Bind *b);
 int bind_push_threads(lua_State *L, Bind *b, int emu_idx);
 void bind_push_regs(lua_State *L, int emu_idx, int tid);

@@ -48,6 +48,7 @@ static KitVerdict on_error(void *user, KitEmu *emu, const KitHeapError *e) {
   set_integer(L, "addr", e->addr);
   set_integer(L, "other", e->other);
   set_integer(L, "size", e->size);
+  set_integer(L, "site", e->site);
   lua_pushboolean(L, e->is_write);
   lua_setfield(L, -2, "is_write");
   if (e->block.addr) {
@@ -129,7 +130,7 @@ static Heap *check(lua_State *L) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* heap:usage() -> {bytes, blocks, allocs, frees, allocated, low, high} */
+/* heap:usage() -> {bytes, blocks, allocs, frees, allocated, low, high, limit} */
 static int heap_usage(lua_State *L) {
   KitHeapUsage u;
   kit_heap_usage(check(L)->heap, &u);
@@ -141,6 +142,7 @@ static int heap_usage(lua_State *L) {
   set_integer(L, "allocated", u.allocated);
   set_integer(L, "low", u.low);
   set_integer(L, "high", u.high);
+  set_integer(L, "limit", u.limit);
   return 1;
 }
 
@@ -153,6 +155,12 @@ static int heap_block(lua_State *L) {
     push_block(L, &b);
   else
     luaL_pushfail(L);
+  return 1;
+}
+
+/* heap:fn(pc) -> name of the function that is stood in for there, or nil */
+static int heap_fn(lua_State *L) {
+  lua_pushstring(L, kit_heap_function(check(L)->heap, (uint64_t)luaL_checkinteger(L, 2)));
   return 1;
 }
 
@@ -223,7 +231,8 @@ static int heap_gc(lua_State *L) {
 /* emu:stack([max [, tid]]) -> number of the call stack */
 static int emu_stack(lua_State *L) {
   Bind *b = bind_emu(L, 1);
-  uint32_t id = kit_stack(b->emu, (int)luaL_optinteger(L, 3, 0), (uint32_t)luaL_optinteger(L, 2, 12));
+  uint32_t id =
+      kit_stack(b->emu, (int)luaL_optinteger(L, 3, 0), (uint32_t)luaL_optinteger(L, 2, 12));
   if (!id) return luaL_pushfail(L), 1;
   lua_pushinteger(L, id);
   return 1;
@@ -248,10 +257,8 @@ const luaL_Reg bind_heap_methods[] = {
 
 void bind_open_heap(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", heap_gc}, {"__tostring", heap_tostring}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"usage", heap_usage},
-                                     {"block", heap_block},
-                                     {"blocks", heap_blocks},
-                                     {"leaks", heap_leaks},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"usage", heap_usage},   {"block", heap_block},
+                                     {"blocks", heap_blocks}, {"leaks", heap_leaks},
+                                     {"fn", heap_fn},         {NULL, NULL}};
   bind_class(L, BIND_HEAP, meta, methods);
 }

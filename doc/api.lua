@@ -55,6 +55,9 @@ hooks run).]],
       {"callgraph", {{"options", "table?", "by_thread, fold (levels of recursion kept apart)"}}, {{"kit.graph", ""}}, "Keeps shadow call stacks and an exact calling-context tree, in retired instructions."},
       {"trace", {{"event", "string", "an event of translated code"}, {"options", "table", "fields (of pc addr size write tid to kind taken value), filter, capacity, flush (function, called when the ring is full)"}}, {{"kit.ring", ""}}, "Appends a record to a ring at every match."},
       {"plane", {{"options", "table", "name, bits = 1, 2 or 8"}}, {{"kit.plane", ""}}, "A shadow plane: a small value for every guest byte.", fails = true},
+      {"heap", {{"options", "table", "plane (of 1 bit), redzone (bytes, 16), callers (frames of stacks, 12), freelist (bytes in quarantine), big (blocks of that size leave it first), malloc_fill, free_fill (byte), ignore_mismatch, names (other name -> malloc, free, ...), on_error (function, see Heaps)"}}, {{"kit.heap", ""}}, "Puts an allocator of the engine in the place of the guest's, before the first instruction."},
+      {"stack", {{"max", "integer?", "frames; 12"}, {"tid", "integer?", ""}}, {{"integer|nil", "its number: equal stacks have equal numbers"}}, "Takes the call stack, quickly."},
+      {"stack_frames", {{"stack", "integer", ""}}, {{"integer[]|nil", "the pc, then return addresses; without inlined frames"}}, "The frames of a stack that `stack` or a heap took."},
       {"symbol", {{"which", "string|integer", "name (\"main\", \"libc.so.6:malloc\") or address"}}, {{"table", "name, address, size, object, is_function"}}, "Looks a symbol up in what is loaded.", fails = true},
       {"symbols", {{"pattern", "string", "* and ? are wildcards"}}, {{"table[]", "symbols"}}, "All symbols of that pattern."},
       {"source", {{"pc", "string|integer", ""}}, {{"string|nil", "file; nil if unknown"}, {"integer", "line"}, {"integer", "the next address that may be of another line"}}, "The source line of an address, without the functions around it: much faster than lookup."},
@@ -96,8 +99,20 @@ hooks run).]],
     {"get", {{"addr", "integer|string", ""}, {"n", "integer?", ""}}, {{"integer|string", "one value, or a string of n"}}, "Reads values.", fails = true},
     {"set", {{"addr", "integer|string", ""}, {"values", "string", "one character a byte"}}, {{"true", ""}}, "Writes values.", fails = true},
     {"find", {{"addr", "integer|string", ""}, {"len", "integer", ""}}, {{"integer|nil", "address of the first value that is not 0"}, {"integer", "the value"}}, "Searches mapped memory."},
-    {"check", {{"which", "string", "load, store or access"}, {"fn", "function?", "fn(pc, addr, size, is_write); without it a hit stops the run"}}, {{"kit.plane", "itself"}}, "Calls fn at accesses that touch a byte whose value is not 0."},
+    {"check", {{"which", "string", "load, store or access"}, {"fn", "function?", "fn(pc, addr, size, is_write, is_syscall); without it a hit stops the run"}, {"options", "table?", "what need not be looked at: low, high (bytes are marked only there), not_stack (none in stack frames: accesses relative to the stack pointer are not checked), loose_stop (a stop may come some instructions late); unmapped (system call buffers that are not mapped are hits too)"}}, {{"kit.plane", "itself"}}, "Calls fn at accesses that touch a byte whose value is not 0."},
     {"close", {}, {}, "Ends it and its checks. Idempotent."},
+  }},
+  {class = "kit.heap", title = "Heaps", text = [[
+Made by `emu:heap`; one at a time. The engine's allocator stands in for malloc and its kin and for C++'s new and delete in every
+object; its plane is 1 in redzones, in freed blocks and in memory not handed out. The str*, mem* and wcs* functions are stood in
+for too. `on_error{kind, fn, argument, addr, other, size, is_write, site, block}`: kind is `"bad-free"`, `"mismatched-free"`,
+`"access"`, `"overlap"` (source addr, destination other), `"fishy"` (argument), `"bad-alignment"` or `"no-memory"`. A block:
+{addr, size, kind, freed, alloc_stack, free_stack, tid}, kind `"malloc"`, `"new"` or `"new[]"`.]], functions = {
+    {"usage", {}, {{"table", "{bytes, blocks, allocs, frees, allocated, low, high, limit}: live bytes and blocks, counts so far, where its memory is and may come to be"}}, "How much there is."},
+    {"block", {{"addr", "integer", ""}, {"reach", "integer?", "0"}}, {{"table|nil", "a block"}}, "The block whose bytes or redzones hold addr, or that ends at most `reach` bytes below it."},
+    {"blocks", {}, {{"table[]", "ascending"}}, "The live blocks."},
+    {"leaks", {{"heuristics", "string[]?", "of stdstring, length64, newarray, multipleinheritance"}}, {{"table[]", "live blocks, with state (reachable, possible, indirect, definite), indirect_bytes, indirect_blocks"}}, "Looks for pointers to the live blocks, by Memcheck's rules."},
+    {"fn", {{"pc", "integer", ""}}, {{"string|nil", "its name"}}, "The function that is stood in for at this entry."},
   }},
   {class = "kit.regs", title = "Registers", text = [[
 `emu.regs.a0`, `emu.regs.pc = x`; `pairs(emu.regs)` lists them. 64-bit registers are integers, floating-point ones too (bit

@@ -130,6 +130,22 @@ function kit_emu:trace(event, options) end
 ---@return kit.plane 
 function kit_emu:plane(options) end
 
+---Puts an allocator of the engine in the place of the guest's, before the first instruction.
+---@param options table plane (of 1 bit), redzone (bytes, 16), callers (frames of stacks, 12), freelist (bytes in quarantine), big (blocks of that size leave it first), malloc_fill, free_fill (byte), ignore_mismatch, names (other name -> malloc, free, ...), on_error (function, see Heaps)
+---@return kit.heap 
+function kit_emu:heap(options) end
+
+---Takes the call stack, quickly.
+---@param max integer|nil frames; 12
+---@param tid integer|nil 
+---@return integer|nil its number: equal stacks have equal numbers
+function kit_emu:stack(max, tid) end
+
+---The frames of a stack that `stack` or a heap took.
+---@param stack integer 
+---@return integer[]|nil the pc, then return addresses; without inlined frames
+function kit_emu:stack_frames(stack) end
+
 ---Looks a symbol up in what is loaded.
 ---@param which string|integer name ("main", "libc.so.6:malloc") or address
 ---@return table name, address, size, object, is_function
@@ -294,12 +310,40 @@ function kit_plane:find(addr, len) end
 
 ---Calls fn at accesses that touch a byte whose value is not 0.
 ---@param which string load, store or access
----@param fn function|nil fn(pc, addr, size, is_write); without it a hit stops the run
+---@param fn function|nil fn(pc, addr, size, is_write, is_syscall); without it a hit stops the run
+---@param options table|nil what need not be looked at: low, high (bytes are marked only there), not_stack (none in stack frames: accesses relative to the stack pointer are not checked), loose_stop (a stop may come some instructions late); unmapped (system call buffers that are not mapped are hits too)
 ---@return kit.plane itself
-function kit_plane:check(which, fn) end
+function kit_plane:check(which, fn, options) end
 
 ---Ends it and its checks. Idempotent.
 function kit_plane:close() end
+
+---@class kit.heap
+local kit_heap = {}
+
+---How much there is.
+---@return table {bytes, blocks, allocs, frees, allocated, low, high, limit}: live bytes and blocks, counts so far, where its memory is and may come to be
+function kit_heap:usage() end
+
+---The block whose bytes or redzones hold addr, or that ends at most `reach` bytes below it.
+---@param addr integer 
+---@param reach integer|nil 0
+---@return table|nil a block
+function kit_heap:block(addr, reach) end
+
+---The live blocks.
+---@return table[] ascending
+function kit_heap:blocks() end
+
+---Looks for pointers to the live blocks, by Memcheck's rules.
+---@param heuristics string[]|nil of stdstring, length64, newarray, multipleinheritance
+---@return table[] live blocks, with state (reachable, possible, indirect, definite), indirect_bytes, indirect_blocks
+function kit_heap:leaks(heuristics) end
+
+---The function that is stood in for at this entry.
+---@param pc integer 
+---@return string|nil its name
+function kit_heap:fn(pc) end
 
 ---@class kit.regs
 local kit_regs = {}

@@ -37,7 +37,8 @@ describe("documentation", function()
   it("covers every method of every object", function()
     local emu <close> = assert(kit.open{support.guest_path("rv64/asm_hello")})
     local objects = {["kit.emu"] = emu, ["kit.hook"] = emu:on("exit", function() end), ["kit.counter"] = emu:count("insn"),
-      ["kit.graph"] = emu:callgraph(), ["kit.ring"] = emu:trace("block", {fields = {"pc"}}), ["kit.plane"] = emu:plane{bits = 1}}
+      ["kit.graph"] = emu:callgraph(), ["kit.ring"] = emu:trace("block", {fields = {"pc"}}), ["kit.plane"] = emu:plane{bits = 1},
+      ["kit.heap"] = emu:heap{plane = emu:plane{bits = 1}}}
     for class, object in pairs(objects) do
       local bound = {}
       for name in pairs(methods(object)) do bound[name] = "function" end

@@ -9,8 +9,8 @@
 #include "api/api.h"
 #include "debug/debug.h"
 
-#define CACHE  4096 /* rules at hand; a power of two */
-#define LIMIT  256  /* frames */
+#define CACHE 4096 /* rules at hand; a power of two */
+#define LIMIT 256  /* frames */
 
 typedef struct Rule {
   uint64_t pc;
@@ -19,11 +19,11 @@ typedef struct Rule {
 
 typedef struct Stacks {
   Rule cache[CACHE];
-  Map rules;            /* pc -> Rule */
-  size_t images;        /* the rules are of so many images */
-  VEC(uint64_t) pool;   /* for each stack: number of frames, frames */
-  VEC(size_t) at;       /* stack - 1 -> index in the pool */
-  uint32_t *table;      /* open addressing: stacks by hash, 0: free */
+  Map rules;          /* pc -> Rule */
+  size_t images;      /* the rules are of so many images */
+  VEC(uint64_t) pool; /* for each stack: number of frames, frames */
+  VEC(size_t) at;     /* stack - 1 -> index in the pool */
+  uint32_t *table;    /* open addressing: stacks by hash, 0: free */
   size_t table_size;
 } Stacks;
 

@@ -56,8 +56,8 @@ const KitImage *kit_image_at(KitEmu *emu, uint64_t pc) {
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 static void fill(const CoreImageRecord *r, const DebugSymbol *s, KitSymbol *out) {
-  *out = (KitSymbol){s->name, s->addr + r->pub.bias, s->size, &r->pub, s->is_function,
-                     s->is_indirect};
+  *out =
+      (KitSymbol){s->name, s->addr + r->pub.bias, s->size, &r->pub, s->is_function, s->is_indirect};
 }
 
 static bool named_object(const CoreImageRecord *r, const char *name, size_t n) {
@@ -157,8 +157,8 @@ static size_t lookup(Emu *emu, uint64_t pc, uint64_t at, KitFrame *out, size_t m
 }
 
 KitStatus kit_line(KitEmu *emu, uint64_t pc, KitLine *out) {
-  CoreImageRecord *r = record_at(emu, pc);
-  DebugImage *d = r ? debug_of(emu, r) : NULL;
+  CoreImageRecord *r = api_record_at(emu, pc);
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
   DebugLine l;
   if (!d || !debug_line_at(d, pc - r->pub.bias, &l) || !l.file || !l.line)
     return core_fail(emu, KIT_E_NOT_FOUND, "no line for 0x%llx", (unsigned long long)pc);

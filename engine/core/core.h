@@ -163,7 +163,7 @@ struct KitEmu {
    * the innermost function has executed yet. api/stacks.c */
   uint32_t (*stack_here)(CoreThread *t, uint32_t max, bool at_entry);
   void *stacks;
-  bool budget_on;             /* translations carry the budget operation */
+  bool budget_on; /* translations carry the budget operation */
   bool stop_on_fault;
   bool catch_interrupts; /* SIGINT from outside is kit_interrupt */
   uint64_t

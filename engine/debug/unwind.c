@@ -131,8 +131,7 @@ static Where where(Dwarf_Fde fde, uint64_t addr, int reg) {
   w.lost = from == DW_FRAME_UNDEFINED_VAL;
   w.kept = from == DW_FRAME_SAME_VAL;
   w.offset = (int32_t)offset;
-  w.simple = w.lost || w.kept ||
-             (from == DW_FRAME_CFA_COL3 && relevant && type == DW_EXPR_OFFSET);
+  w.simple = w.lost || w.kept || (from == DW_FRAME_CFA_COL3 && relevant && type == DW_EXPR_OFFSET);
   return w;
 }
 

@@ -19,10 +19,8 @@
 
 #include "fast/planes.h"
 
-#define PIECE   (4ull << 20)
 #define LARGE   (256ull << 10)
 #define MAXIMUM (1ull << 42) /* bytes of a block */
-#define SLAB    1024         /* records */
 
 static uint64_t up(uint64_t n, uint64_t to) { return (n + to - 1) & ~(to - 1); }
 
@@ -54,9 +52,10 @@ static unsigned class_of(uint64_t chunk, uint64_t *size) {
 
 static HeapBlock *new_record(KitHeap *h) {
   if (!h->spare) {
-    HeapBlock *slab = xcalloc(SLAB, sizeof *slab);
+    HeapBlock *slab = xcalloc(HEAP_SLAB, sizeof *slab);
     vec_push(&h->slabs, slab);
-    for (size_t i = 0; i < SLAB; i++) {
+    for (size_t i = 0; i < HEAP_SLAB; i++) {
+      slab[i].number = (uint32_t)((h->slabs.n - 1) * HEAP_SLAB + i + 1);
       slab[i].next = h->spare;
       h->spare = &slab[i];
     }
@@ -65,6 +64,43 @@ static HeapBlock *new_record(KitHeap *h) {
   h->spare = b->next;
   return b;
 }
+
+/* ---- which block is where -------------------------------------------------------------------- */
+
+#define PER_PIECE (HEAP_PIECE / 16)
+
+static uint32_t *cell(const KitHeap *h, uint64_t va) {
+  uint64_t piece = (va - HEAP_LOW) / HEAP_PIECE;
+  if (va < HEAP_LOW || piece >= h->index.n || !h->index.at[piece]) return NULL;
+  return &h->index.at[piece][(va - HEAP_LOW) % HEAP_PIECE / 16];
+}
+
+static HeapBlock *numbered(const KitHeap *h, uint32_t number) {
+  return &h->slabs.at[(number - 1) / HEAP_SLAB][(number - 1) % HEAP_SLAB];
+}
+
+static void put_block(KitHeap *h, HeapBlock *b) {
+  uint64_t piece = (b->addr - HEAP_LOW) / HEAP_PIECE;
+  while (h->index.n <= piece) vec_push(&h->index, NULL);
+  if (!h->index.at[piece]) h->index.at[piece] = xcalloc(PER_PIECE, sizeof(uint32_t));
+  *cell(h, b->addr) = b->number;
+}
+
+HeapBlock *heap_at(const KitHeap *h, uint64_t va) {
+  const uint32_t *number = va % 16 ? NULL : cell(h, va);
+  return number && *number ? numbered(h, *number) : NULL;
+}
+
+HeapBlock *heap_below(const KitHeap *h, uint64_t va, uint64_t reach) {
+  uint64_t at = va & ~15ull, low = va - HEAP_LOW > reach ? va - reach : HEAP_LOW;
+  for (HeapBlock *b; at >= low; at -= 16) {
+    if ((b = heap_at(h, at))) return b;
+    if (!cell(h, at)) at = at & ~(HEAP_PIECE - 1); /* a piece in which none begins */
+  }
+  return NULL;
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static HeapBlock *large_chunk(HeapCall *c, uint64_t want) {
   uint64_t room = up(want, CORE_PAGE), piece = map_piece(c, room);
@@ -88,10 +124,10 @@ static HeapBlock *small_chunk(HeapCall *c, uint64_t want) {
     return b;
   }
   if (room > h->bump_end - h->bump) {
-    uint64_t piece = map_piece(c, PIECE);
+    uint64_t piece = map_piece(c, HEAP_PIECE);
     if (!piece) return NULL;
     h->bump = piece;
-    h->bump_end = piece + PIECE;
+    h->bump_end = piece + HEAP_PIECE;
   }
   b = new_record(h);
   b->addr = h->bump;
@@ -114,7 +150,7 @@ static HeapBlock *chunk_for(HeapCall *c, uint64_t size, uint64_t align) {
 /* The quarantine is over. */
 static void recycle(HeapCall *c, HeapBlock *b) {
   KitHeap *h = c->heap;
-  map_remove(&h->blocks, b->addr);
+  *cell(h, b->addr) = 0;
   HeapBlock **to = &h->spare;
   if (b->cls == HEAP_LARGE)
     core_munmap(h->emu, c->t, b->addr - b->before, b->pages * CORE_PAGE);
@@ -175,7 +211,7 @@ static uint64_t allocate(HeapCall *c, uint64_t size, uint64_t align, bool zero) 
   b->tid = c->t->tid;
   b->alloc_stack = heap_stack(c);
   b->free_stack = 0;
-  map_put(&h->blocks, b->addr, b);
+  put_block(h, b);
   core_plane_fill(h->plane, b->addr, size, 0);
   if (zero)
     fill_bytes(b->addr, 0, size);
@@ -189,13 +225,13 @@ static uint64_t allocate(HeapCall *c, uint64_t size, uint64_t align, bool zero) 
 }
 
 static HeapBlock *live_block(HeapCall *c, uint64_t va) {
-  HeapBlock *b = map_get(&c->heap->blocks, va);
+  HeapBlock *b = heap_at(c->heap, va);
   return b && !b->freed ? b : NULL;
 }
 
 static void bad_free(HeapCall *c, uint64_t va) {
   KitHeapError e = {.kind = KIT_HEAP_BAD_FREE, .addr = va};
-  HeapBlock *b = map_get(&c->heap->blocks, va);
+  HeapBlock *b = heap_at(c->heap, va);
   if (b) e.block = heap_public(b);
   heap_report(c, &e);
 }
@@ -241,8 +277,10 @@ static uint64_t reallocate(HeapCall *c, uint64_t va, uint64_t size) {
   if (!va) return allocate(c, size, 16, false);
   if (is_fishy(c, "size", size)) return 0;
   HeapBlock *b = live_block(c, va);
-  if (!b) {
+  if (!b) { /* counted as Valgrind does */
     c->heap->usage.frees++;
+    c->heap->usage.allocs++;
+    c->heap->usage.allocated += size;
     bad_free(c, va);
     return 0;
   }
@@ -292,7 +330,7 @@ uint64_t heap_posix_memalign(HeapCall *c) {
   if (!is_alignment(c->a[1]) || c->a[1] % 8) return 22; /* EINVAL */
   uint64_t va = aligned(c, c->a[1], c->a[2]);
   if (!va) return 12; /* ENOMEM */
-  heap_check(c, c->a[0], 8, true);
+  heap_check(c, c->a[0], 8, 8, true);
   bool writable = emu_addr_space_ptr(c->heap->emu, c->a[0], 8, PROT_WRITE);
   return writable && !core_poke(c->heap->emu, c->a[0], &va, 8) ? 0 : 22;
 }
@@ -314,52 +352,36 @@ static uint64_t or_end(HeapCall *c, uint64_t va, uint64_t size) {
 
 uint64_t heap_new(HeapCall *c) { return or_end(c, heap_malloc(c), c->a[0]); }
 uint64_t heap_new_aligned_nothrow(HeapCall *c) { return aligned(c, c->a[1], c->a[0]); }
-uint64_t heap_new_aligned(HeapCall *c) {
-  return or_end(c, heap_new_aligned_nothrow(c), c->a[0]);
-}
+uint64_t heap_new_aligned(HeapCall *c) { return or_end(c, heap_new_aligned_nothrow(c), c->a[0]); }
 
 /* ---- what kit/emu.h asks --------------------------------------------------------------------- */
 
 void kit_heap_usage(const KitHeap *h, KitHeapUsage *out) { *out = h->usage; }
 
-static uint64_t distance(const KitHeap *h, const HeapBlock *b, uint64_t va) {
-  if (va < b->addr) return b->addr - va <= h->spec.redzone ? 0 : UINT64_MAX;
-  return va < b->addr + b->size + h->spec.redzone ? 0 : va - (b->addr + b->size);
-}
-
 bool kit_heap_block(KitHeap *h, uint64_t va, uint64_t reach, KitBlock *out) {
-  const HeapBlock *best = NULL;
-  uint64_t least = 0, key;
-  void *value;
-  if (va < HEAP_LOW || va >= HEAP_HIGH) return false;
-  for (size_t i = 0; map_next(&h->blocks, &i, &key, &value);) {
-    const HeapBlock *b = value;
-    uint64_t d = distance(h, b, va);
-    if (d > reach) continue;
-    bool inside = va >= b->addr && va < b->addr + b->size;
-    d = inside ? 0 : d + 1 + b->freed; /* its own bytes before a neighbour's redzone */
-    if (best && d >= least) continue;
-    best = b;
-    least = d;
-  }
-  if (best) *out = heap_public(best);
-  return best;
-}
-
-static int by_address(const void *x, const void *y) {
-  const HeapBlock *const *a = x, *const *b = y;
-  return (*a)->addr < (*b)->addr ? -1 : (*a)->addr > (*b)->addr;
+  if (va < HEAP_LOW || va >= h->usage.high) return false;
+  const HeapBlock *at = heap_below(h, va, h->usage.high - HEAP_LOW), *above = NULL;
+  uint64_t redzone = h->spec.redzone, behind = at ? at->addr + up(at->size, 16) + redzone : 0;
+  for (uint64_t next = (va & ~15ull) + 16; va >= behind && !above && next <= va + redzone;
+       next += 16)
+    above = heap_at(h, next);
+  const HeapBlock *b = va < behind                              ? at
+                       : above                                  ? above
+                       : at && va - at->addr - at->size < reach ? at
+                                                                : NULL;
+  if (b) *out = heap_public(b);
+  return b;
 }
 
 HeapBlock **heap_live(KitHeap *h, size_t *n) {
-  HeapBlock **list = xmalloc(sizeof *list * (h->blocks.n + 1));
-  uint64_t key;
-  void *value;
-  *n = 0;
-  for (size_t i = 0; map_next(&h->blocks, &i, &key, &value);)
-    if (!((HeapBlock *)value)->freed) list[(*n)++] = value;
-  qsort(list, *n, sizeof *list, by_address);
-  return list;
+  VEC(HeapBlock *) list = {0};
+  for (size_t piece = 0; piece < h->index.n; piece++)
+    for (size_t i = 0; h->index.at[piece] && i < PER_PIECE; i++) {
+      uint32_t number = h->index.at[piece][i];
+      if (number && !numbered(h, number)->freed) vec_push(&list, numbered(h, number));
+    }
+  *n = list.n;
+  return list.at;
 }
 
 void kit_heap_blocks(KitHeap *h, void (*fn)(void *ctx, const KitBlock *b), void *ctx) {
@@ -375,5 +397,6 @@ void kit_heap_blocks(KitHeap *h, void (*fn)(void *ctx, const KitBlock *b), void 
 void heap_free_all(KitHeap *h) {
   for (size_t i = 0; i < h->slabs.n; i++) free(h->slabs.at[i]);
   vec_free(&h->slabs);
-  map_free(&h->blocks);
+  for (size_t i = 0; i < h->index.n; i++) free(h->index.at[i]);
+  vec_free(&h->index);
 }

@@ -42,15 +42,30 @@ void heap_report(HeapCall *c, KitHeapError *e) {
   t->in_guest = in_guest;
 }
 
-void heap_check(HeapCall *c, uint64_t va, uint64_t len, bool is_write) {
-  uint64_t where;
+#define MOST 1000 /* reports of one call */
+
+bool heap_marked(const KitHeap *h, uint64_t va, uint64_t len) {
+  const IrPlane *p = core_plane_ir(h->plane);
+  uint64_t where, bits;
   uint8_t value;
-  if (va >= HEAP_HIGH || va + len <= HEAP_LOW || !len) return;
-  if (!core_plane_find(c->heap->plane, va, len, &where, &value)) return;
-  heap_report(c, &(KitHeapError){.kind = KIT_HEAP_ACCESS,
-                                 .addr = where,
-                                 .size = 1,
-                                 .is_write = is_write});
+  if (va >= HEAP_HIGH || va + len <= HEAP_LOW || !len) return false;
+  if (!p->window || len > 56 || va < HEAP_LOW) /* the window goes on behind the heap's part */
+    return core_plane_find(h->plane, va, len, &where, &value);
+  memcpy(&bits, p->window + (va >> 3), 8);
+  return bits >> (va & 7) & ((1ull << len) - 1);
+}
+
+void heap_check(HeapCall *c, uint64_t va, uint64_t len, uint64_t unit, bool is_write) {
+  if (!heap_marked(c->heap, va, len)) return;
+  for (uint64_t i = 0, n = 0; i < len && n < MOST; i += unit) {
+    if (!heap_marked(c->heap, va + i, unit)) continue;
+    n++;
+    heap_report(c, &(KitHeapError){.kind = KIT_HEAP_ACCESS,
+                                   .addr = va + i,
+                                   .size = unit,
+                                   .is_write = is_write,
+                                   .site = c->site});
+  }
 }
 
 /* ---- the callout ----------------------------------------------------------------------------- */
@@ -68,6 +83,7 @@ static uint64_t callout(IrState *s, const IrCallout *out, uint64_t a, uint64_t b
   (void)a, (void)b, (void)size;
   for (int i = 0; i < 4; i++) c.a[i] = guest_reg(g, s, g->abi.args[i]);
   bool on_memory = site->fn->touches;
+  _Static_assert(sizeof c.a / sizeof *c.a <= 6, "every guest passes so many in registers");
   t->in_guest = on_memory; /* a bad pointer faults here, at the function's entry */
   uint64_t result = site->fn->run(&c);
   t->in_guest = 1;
@@ -88,8 +104,8 @@ static bool wants(CoreProbe *p, const CoreSite *s) { return function_at(p, s->pc
 
 static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   Site *site = core_weaver_alloc(w, sizeof *site);
-  *site = (Site){.out = {.fn = callout, .pc = s->pc, .kind = KIT_EV_EXEC},
-                 .fn = function_at(p, s->pc)};
+  *site =
+      (Site){.out = {.fn = callout, .pc = s->pc, .kind = KIT_EV_EXEC}, .fn = function_at(p, s->pc)};
   site->out.owner = ((HeapProbe *)p)->heap;
   IrRef zero = core_emit_imm(w, 0);
   core_emit(w, IR_callout, zero, zero, 0, (uint64_t)(uintptr_t)&site->out);
@@ -104,24 +120,48 @@ static void stand_in(KitHeap *h, uint64_t pc, const HeapFunction *f) {
   core_invalidate(h->emu, pc, 1);
 }
 
+const char *kit_heap_function(const KitHeap *h, uint64_t pc) {
+  const HeapFunction *f = map_get(&h->functions, pc);
+  return f ? f->name : NULL;
+}
+
+/* ---- indirect functions: their resolvers return an address of ours. What they would return may be
+ * several functions in one (memcpy and memmove). It lies inside an instruction of the resolver, where
+ * no code begins, and has the function's name. ---- */
+
 typedef struct Resolver {
   KitHeap *heap;
   const HeapFunction *fn;
+  uint64_t entry;
 } Resolver;
+
+static uint64_t inside_instruction(Emu *emu, uint64_t pc) {
+  const Guest *g = emu->guest;
+  uint8_t code[16];
+  GuestInsn insn;
+  while (!core_peek(emu, pc, code, g->max_insn) &&
+         g->decode(code, g->max_insn, pc, &insn) == GUEST_DECODE_OK) {
+    if (insn.len > g->min_insn) return pc + g->min_insn;
+    pc += insn.len;
+  }
+  return 0;
+}
 
 static KitVerdict on_resolved(void *user, KitEmu *emu, KitEvent *ev) {
   Resolver *r = user;
   (void)ev;
-  stand_in(r->heap, guest_reg(emu->guest, emu->current->state, emu->guest->abi.ret), r->fn);
+  stand_in(r->heap, r->entry, r->fn);
+  guest_set_reg(emu->guest, emu->current->state, emu->guest->abi.ret, r->entry);
   return KIT_CONTINUE;
 }
 
 static void resolve_later(KitHeap *h, uint64_t pc, const HeapFunction *f) {
   Resolver *r = xmalloc(sizeof *r);
   KitHook *hook;
-  *r = (Resolver){h, f};
+  *r = (Resolver){h, f, inside_instruction(h->emu, pc)};
   core_own(h->emu, free, r);
-  kit_wrap(h->emu, &(KitWrapSpec){.address = pc, .leave = on_resolved, .user = r}, &hook);
+  if (r->entry)
+    kit_wrap(h->emu, &(KitWrapSpec){.address = pc, .leave = on_resolved, .user = r}, &hook);
 }
 
 static const char *base_name(const char *path) {
@@ -156,8 +196,7 @@ static void add_image(KitHeap *h, const KitImage *image) {
   bool libc = is_libc(h, image);
   bool loader = !strncmp(base_name(image->path), "ld-", 3); /* its malloc is another one */
   for (size_t i = 0; i < N_FUNCTIONS; i++)
-    if (functions[i].touches ? libc : !loader)
-      look_for(h, image, functions[i].name, &functions[i]);
+    if (functions[i].touches ? libc : !loader) look_for(h, image, functions[i].name, &functions[i]);
   for (const char *const *n = h->spec.names; n && n[0] && n[1]; n += 2) {
     const HeapFunction *f = function_named(n[0]);
     if (f) look_for(h, image, n[1], f);
@@ -196,9 +235,9 @@ static void free_heap(void *p) {
 static KitStatus wrong(KitEmu *emu, const KitHeapSpec *spec) {
   if (!spec->plane || core_plane_ir(spec->plane->core)->bits != 1)
     return core_fail(emu, KIT_E_ARGUMENT, "a heap needs a plane of 1 bit");
-  if (spec->redzone > 1 << 20)
-    return core_fail(emu, KIT_E_ARGUMENT, "redzones have at most 1 MiB");
-  if (emu->started) return core_fail(emu, KIT_E_BUSY, "the guest has started: it has a heap already");
+  if (spec->redzone > 1 << 20) return core_fail(emu, KIT_E_ARGUMENT, "redzones have at most 1 MiB");
+  if (emu->started)
+    return core_fail(emu, KIT_E_BUSY, "the guest has started: it has a heap already");
   return KIT_OK;
 }
 
@@ -210,6 +249,7 @@ KitStatus kit_heap(KitEmu *emu, const KitHeapSpec *spec, KitHeap **out) {
   h->spec = *spec;
   h->spec.redzone = (spec->redzone + 15) & ~15u;
   h->plane = spec->plane->core;
+  h->usage.limit = HEAP_HIGH;
   h->top = h->usage.low = h->usage.high = HEAP_LOW;
   h->is_static = kit_image_count(emu) == 1;
   HeapProbe *p = xcalloc(1, sizeof *p);

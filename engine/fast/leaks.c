@@ -50,7 +50,8 @@ static Chunk *chunk_at(const Search *s, uint64_t va) {
 static bool is_stdstring(const HeapBlock *b, uint64_t va) {
   if (va != b->addr + 24 || b->size < 24) return false;
   uint64_t length = word(b->addr), capacity = word(b->addr + 8);
-  return length <= capacity && b->size - 24 >= capacity + 1 && !(word(b->addr + 16) >> 32 != 0 && word(b->addr + 16) >> 32 != 0xffffffff);
+  return length <= capacity && b->size - 24 >= capacity + 1 &&
+         !(word(b->addr + 16) >> 32 != 0 && word(b->addr + 16) >> 32 != 0xffffffff);
 }
 
 static bool is_length64(const HeapBlock *b, uint64_t va) {
@@ -151,8 +152,10 @@ static void scan_roots(Search *s) {
   const CoreArea *a;
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   for (uint64_t va = 0; (a = core_area(emu, va)); va = a->end) {
-    bool writable = (a->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE);
-    if (!writable || (a->start >= HEAP_LOW && a->start < HEAP_HIGH)) continue;
+    bool data = a->prot & PROT_READ && (a->prot & PROT_WRITE || !(a->prot & PROT_EXEC));
+    if (!data || /* what is read-only now may have been relocated: RELRO */
+        (a->start >= HEAP_LOW && a->start < HEAP_HIGH))
+      continue;
     scan_area(s, pagemap, scan_start(emu, a), a->end);
   }
   if (pagemap >= 0) close(pagemap);

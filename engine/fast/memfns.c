@@ -18,13 +18,15 @@ _Static_assert(sizeof(wchar_t) == 4, "the host's wide functions do for the guest
 
 static uint64_t width(const HeapCall *c) { return c->fn->wide ? 4 : 1; }
 
-static void reads(HeapCall *c, int arg, uint64_t n) { heap_check(c, c->a[arg], n, false); }
-static void writes(HeapCall *c, int arg, uint64_t n) { heap_check(c, c->a[arg], n, true); }
+static void reads(HeapCall *c, int arg, uint64_t n) {
+  heap_check(c, c->a[arg], n, width(c), false);
+}
 
 /* Characters before the NUL, at most max. */
 static uint64_t length(const HeapCall *c, uint64_t va, uint64_t max) {
   if (c->fn->wide)
-    return max == UINT64_MAX ? wcslen((wchar_t *)(uintptr_t)va) : wcsnlen((wchar_t *)(uintptr_t)va, max);
+    return max == UINT64_MAX ? wcslen((wchar_t *)(uintptr_t)va)
+                             : wcsnlen((wchar_t *)(uintptr_t)va, max);
   return max == UINT64_MAX ? strlen((char *)(uintptr_t)va) : strnlen((char *)(uintptr_t)va, max);
 }
 
@@ -40,13 +42,16 @@ static uint64_t string(HeapCall *c, int arg, uint64_t max) {
   return n;
 }
 
+/* said: the size that the report tells; 0: none */
+static void overlap_of(HeapCall *c, uint64_t to, uint64_t wrote, uint64_t from, uint64_t read,
+                       uint64_t said) {
+  if (!wrote || !read || to >= from + read || from >= to + wrote) return;
+  heap_report(
+      c, &(KitHeapError){.kind = KIT_HEAP_OVERLAP, .addr = from, .other = c->a[0], .size = said});
+}
+
 static void overlap(HeapCall *c, uint64_t n, bool says_size) {
-  uint64_t to = c->a[0], from = c->a[1];
-  if (!n || to >= from + n || from >= to + n) return;
-  heap_report(c, &(KitHeapError){.kind = KIT_HEAP_OVERLAP,
-                                 .addr = from,
-                                 .other = to,
-                                 .size = says_size ? c->a[2] : 0});
+  overlap_of(c, c->a[0], n, c->a[1], n, says_size ? c->a[2] : 0);
 }
 
 /* ---- lengths and copies ---------------------------------------------------------------------- */
@@ -57,15 +62,17 @@ uint64_t mem_strnlen(HeapCall *c) { return string(c, 0, N(1)); }
 /* Copies n characters of the source and a NUL to `to`. */
 static void put_string(HeapCall *c, uint64_t to, uint64_t n) {
   uint64_t w = width(c);
-  heap_check(c, to, (n + 1) * w, true);
+  heap_check(c, to, n * w, w, true);
+  c->site++;
+  heap_check(c, to + n * w, w, w, true);
   memmove((void *)(uintptr_t)to, S(1), n * w);
   memset((char *)(uintptr_t)to + n * w, 0, w);
 }
 
 static uint64_t copy_string(HeapCall *c) {
   uint64_t n = string(c, 1, UINT64_MAX);
-  overlap(c, (n + 1) * width(c), false);
   put_string(c, c->a[0], n);
+  overlap(c, (n + 1) * width(c), false);
   return n;
 }
 
@@ -73,13 +80,13 @@ uint64_t mem_strcpy(HeapCall *c) { return copy_string(c), c->a[0]; }
 uint64_t mem_stpcpy(HeapCall *c) { return c->a[0] + copy_string(c) * width(c); }
 
 static uint64_t copy_n(HeapCall *c) {
-  uint64_t n = string(c, 1, N(2)), w = width(c);
-  uint64_t to = c->a[0], from = c->a[1], read = extent(c, n, N(2));
-  if (read && to < from + read && from < to + N(2) * w)
-    overlap(c, read > N(2) * w ? N(2) * w : N(2) * w, true);
-  writes(c, 0, N(2) * w);
+  uint64_t n = string(c, 1, N(2)), w = width(c), max = N(2) * w;
+  heap_check(c, c->a[0], n * w, w, true);
+  c->site++;
+  heap_check(c, c->a[0] + n * w, max - n * w, w, true);
   memmove(S(0), S(1), n * w);
-  memset(S(0) + n * w, 0, (N(2) - n) * w);
+  memset(S(0) + n * w, 0, max - n * w);
+  overlap_of(c, c->a[0], max, c->a[1], extent(c, n, N(2)), N(2));
   return n;
 }
 
@@ -88,26 +95,56 @@ uint64_t mem_stpncpy(HeapCall *c) { return c->a[0] + copy_n(c) * width(c); }
 
 static uint64_t append(HeapCall *c, uint64_t max) {
   uint64_t have = string(c, 0, UINT64_MAX), n = string(c, 1, max), w = width(c);
-  uint64_t to = c->a[0] + have * w, from = c->a[1], total = (have + n + 1) * w;
-  if (c->a[0] < from + extent(c, n, max) && from < c->a[0] + total)
-    heap_report(c, &(KitHeapError){.kind = KIT_HEAP_OVERLAP,
-                                   .addr = from,
-                                   .other = c->a[0],
-                                   .size = max == UINT64_MAX ? 0 : max});
-  put_string(c, to, n);
+  uint64_t read = extent(c, n, max);
+  put_string(c, c->a[0] + have * w, n);
+  overlap_of(c, c->a[0], (have + n + 1) * w, c->a[1], read, max == UINT64_MAX ? 0 : max);
   return c->a[0];
 }
 
 uint64_t mem_strcat(HeapCall *c) { return append(c, UINT64_MAX); }
 uint64_t mem_strncat(HeapCall *c) { return append(c, N(2)); }
 
+/* How a plain copy goes about it, for its reports: words where both are aligned alike, then pairs
+ * of bytes, then bytes; from the end if the destination is behind the source. */
+static uint64_t piece(uint64_t to, uint64_t from, uint64_t n, bool backward, bool *words) {
+  uint64_t at = backward ? from + n : from, other = backward ? to + n : to;
+  if (((at ^ other) & 7) == 0 && *words) {
+    if (at & 7) return 1;
+    if (n >= 8) return 8;
+  }
+  *words = false;
+  return ((at | other) & 1) == 0 && n >= 2 ? 2 : 1;
+}
+
+static void check_copy(HeapCall *c, uint64_t to, uint64_t from, uint64_t n) {
+  bool backward = to > from, words = true;
+  if (to == from || (!heap_marked(c->heap, to, n) && !heap_marked(c->heap, from, n))) return;
+  for (unsigned i = 0; n && i < 100000; i++) {
+    uint64_t size = piece(to, from, n, backward, &words), at = backward ? n - size : 0;
+    c->site = (uint32_t)size;
+    heap_check(c, from + at, size, size, false);
+    heap_check(c, to + at, size, size, true);
+    n -= size;
+    if (!backward) to += size, from += size;
+  }
+}
+
 static uint64_t copy_bytes(HeapCall *c, bool may_overlap) {
   uint64_t n = N(2) * width(c);
-  reads(c, 1, n);
-  writes(c, 0, n);
   if (!may_overlap) overlap(c, n, true);
+  check_copy(c, c->a[0], c->a[1], n);
   memmove(S(0), S(1), n);
   return n;
+}
+
+static void check_fill(HeapCall *c, uint64_t to, uint64_t n) {
+  if (!heap_marked(c->heap, to, n)) return;
+  uint64_t head = (0 - to) & 7, tail;
+  head = head < n ? head : n;
+  tail = (n - head) & 7;
+  heap_check(c, to, head, 1, true);
+  heap_check(c, to + head, n - head - tail, 8, true);
+  heap_check(c, to + n - tail, tail, 1, true);
 }
 
 uint64_t mem_memcpy(HeapCall *c) { return copy_bytes(c, false), c->a[0]; }
@@ -122,12 +159,18 @@ uint64_t mem_bcopy(HeapCall *c) {
 }
 
 uint64_t mem_memset(HeapCall *c) {
-  writes(c, 0, N(2) * width(c));
+  check_fill(c, c->a[0], N(2) * width(c));
   if (c->fn->wide)
     wmemset(W(0), (wchar_t)c->a[1], N(2));
   else
     memset(S(0), (int)c->a[1], N(2));
   return c->a[0];
+}
+
+uint64_t mem_bzero(HeapCall *c) {
+  check_fill(c, c->a[0], N(1));
+  memset(S(0), 0, N(1));
+  return 0;
 }
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
@@ -147,9 +190,7 @@ static int64_t by_letter(const HeapCall *c, uint64_t i) {
   return lower((uint8_t)S(0)[i]) - lower((uint8_t)S(1)[i]);
 }
 
-static bool is_end(const HeapCall *c, uint64_t i) {
-  return c->fn->wide ? !W(0)[i] : !S(0)[i];
-}
+static bool is_end(const HeapCall *c, uint64_t i) { return c->fn->wide ? !W(0)[i] : !S(0)[i]; }
 
 /* Up to the first difference, or the end of both. */
 static uint64_t compare_strings(HeapCall *c, uint64_t max, Difference *difference) {
@@ -199,7 +240,8 @@ uint64_t mem_strchrnul(HeapCall *c) { return found(c, strchrnul(S(0), (int)c->a[
 
 uint64_t mem_strrchr(HeapCall *c) {
   string(c, 0, UINT64_MAX);
-  return c->fn->wide ? address(wcsrchr(W(0), (wchar_t)c->a[1])) : address(strrchr(S(0), (int)c->a[1]));
+  return c->fn->wide ? address(wcsrchr(W(0), (wchar_t)c->a[1]))
+                     : address(strrchr(S(0), (int)c->a[1]));
 }
 
 uint64_t mem_memchr(HeapCall *c) {
@@ -211,7 +253,7 @@ uint64_t mem_memchr(HeapCall *c) {
 uint64_t mem_memrchr(HeapCall *c) {
   const void *p = memrchr(S(0), (int)c->a[1], N(2));
   uint64_t from = p ? address(p) - c->a[0] : 0;
-  heap_check(c, c->a[0] + from, N(2) - from, false);
+  heap_check(c, c->a[0] + from, N(2) - from, 1, false);
   return address(p);
 }
 
@@ -235,6 +277,12 @@ uint64_t mem_strstr(HeapCall *c) {
   string(c, 0, UINT64_MAX);
   string(c, 1, UINT64_MAX);
   return address(strstr(S(0), S(1)));
+}
+
+uint64_t mem_strcasestr(HeapCall *c) {
+  string(c, 0, UINT64_MAX);
+  string(c, 1, UINT64_MAX);
+  return address(strcasestr(S(0), S(1)));
 }
 
 /* ---- with the size of the destination, which the compiler knew ------------------------------- */

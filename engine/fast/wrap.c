@@ -150,8 +150,8 @@ KitStatus kit_wrap(KitEmu *emu, const KitWrapSpec *spec, KitHook **out) {
   if (!spec->indirect) return add(emu, spec, out);
   Resolver *r = xcalloc(1, sizeof *r);
   r->spec = *spec;
-  KitStatus st =
-      add(emu, &(KitWrapSpec){.address = spec->address, .leave = on_resolved, .user = r}, &r->outer);
+  KitStatus st = add(emu, &(KitWrapSpec){.address = spec->address, .leave = on_resolved, .user = r},
+                     &r->outer);
   *out = r->outer;
   if (st)
     free(r);

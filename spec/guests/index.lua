@@ -46,6 +46,7 @@ M.runs = {
   {name = "fib", out = "fib(20) = 6765\n", tags = tags "basic calls"},
   {name = "fib", args = {"15"}, out = "fib(15) = 610\n", tags = tags "basic calls"},
   {name = "intercept", out = "4 21 42 61\n10\n", tags = tags "calls"},
+  {name = "badmem", out = "hello 5\n", tags = tags "calls"},
   {name = "callptr", out = "acc = -719528\nok\n", tags = tags "calls"},
   {name = "longjmp", tags = tags "calls signals"},
   {name = "throws", out = "4950 0 5061 37 13122 18500 2\n", stable = false, tags = tags "calls threads"},

@@ -457,7 +457,7 @@ typedef struct KitWrapSpec {
   KitHookFn leave; /* ev: KIT_EV_EXEC at the return address */
   bool replace;    /* enter stands in for the function: after it returns, the guest returns to the
                       caller at once */
-  bool indirect;   /* address is the function's resolver (KitSymbol.is_indirect): calls are seen once
+  bool indirect; /* address is the function's resolver (KitSymbol.is_indirect): calls are seen once
                       the guest has called it, as its loader does */
   void *user;
 } KitWrapSpec;
@@ -570,10 +570,11 @@ typedef struct KitPlaneCheck {
   KitEventKind which; /* LOAD STORE ACCESS */
   KitHookFn fn;
   void *user;
-  uint64_t low, high;  /* bytes are marked only in [low, high); both 0: anywhere */
-  bool not_stack;      /* none in the stack's frames: accesses relative to the stack pointer go unchecked */
-  bool loose_stop;     /* KIT_STOP may take effect some instructions later */
-  bool unmapped;       /* also called for system call buffers that are not mapped */
+  uint64_t low, high; /* bytes are marked only in [low, high); both 0: anywhere */
+  bool
+      not_stack; /* none in the stack's frames: accesses relative to the stack pointer go unchecked */
+  bool loose_stop; /* KIT_STOP may take effect some instructions later */
+  bool unmapped;   /* also called for system call buffers that are not mapped */
 } KitPlaneCheck;
 KIT_API KitStatus kit_plane_check(KitPlane *p, const KitPlaneCheck *check, KitHook **out);
 KIT_API void kit_plane_close(KitPlane **p);
@@ -618,6 +619,7 @@ typedef struct KitHeapError {
   KitHeapErrorKind kind;
   const char *function; /* as the table names it */
   const char *argument; /* FISHY, BAD_ALIGN: its name */
+  uint32_t site;        /* ACCESS: which of the function's accesses it is */
   uint64_t addr, other, size;
   bool is_write;
   KitBlock block;
@@ -625,24 +627,25 @@ typedef struct KitHeapError {
 typedef KitVerdict (*KitHeapFn)(void *user, KitEmu *emu, const KitHeapError *e);
 
 typedef struct KitHeapSpec {
-  KitPlane *plane;   /* of 1 bit */
-  uint32_t redzone;  /* bytes on each side, rounded up to 16 */
-  uint32_t callers;  /* frames of stacks that are kept; 0: none are */
-  uint64_t freelist; /* bytes in quarantine */
-  uint64_t big;      /* blocks of at least so many bytes leave the quarantine first */
-  int malloc_fill, free_fill;        /* byte, -1: none */
-  bool ignore_mismatch;              /* no KIT_HEAP_MISMATCH */
-  const char *const *names;          /* pairs "malloc", "je_malloc": further names; NULL-terminated */
-  KitHeapFn fn;                      /* may be NULL */
+  KitPlane *plane;            /* of 1 bit */
+  uint32_t redzone;           /* bytes on each side, rounded up to 16 */
+  uint32_t callers;           /* frames of stacks that are kept; 0: none are */
+  uint64_t freelist;          /* bytes in quarantine */
+  uint64_t big;               /* blocks of at least so many bytes leave the quarantine first */
+  int malloc_fill, free_fill; /* byte, -1: none */
+  bool ignore_mismatch;       /* no KIT_HEAP_MISMATCH */
+  const char *const *names;   /* pairs "malloc", "je_malloc": further names; NULL-terminated */
+  KitHeapFn fn;               /* may be NULL */
   void *user;
 } KitHeapSpec;
 KIT_API KitStatus kit_heap(KitEmu *emu, const KitHeapSpec *spec, KitHeap **out);
 
 typedef struct KitHeapUsage {
-  uint64_t bytes, blocks;           /* live */
-  uint64_t allocs, frees;           /* so far */
-  uint64_t allocated;               /* bytes so far */
-  uint64_t low, high;               /* where its memory is */
+  uint64_t bytes, blocks; /* live */
+  uint64_t allocs, frees; /* so far */
+  uint64_t allocated;     /* bytes so far */
+  uint64_t low, high;     /* where its memory is */
+  uint64_t limit;         /* where it never is beyond */
 } KitHeapUsage;
 KIT_API void kit_heap_usage(const KitHeap *h, KitHeapUsage *out);
 /* The block whose bytes or redzones hold va, or the nearest one below it that ends at most `reach`
@@ -651,12 +654,20 @@ KIT_API bool kit_heap_block(KitHeap *h, uint64_t va, uint64_t reach, KitBlock *o
 KIT_API void kit_heap_blocks(KitHeap *h, void (*fn)(void *ctx, const KitBlock *b),
                              void *ctx); /* live ones, ascending */
 
-typedef enum KitLeakState { KIT_LEAK_REACHABLE, KIT_LEAK_POSSIBLE, KIT_LEAK_INDIRECT, KIT_LEAK_DEFINITE } KitLeakState;
+/* The function that is stood in for at that entry, as the table names it; NULL: none. */
+KIT_API const char *kit_heap_function(const KitHeap *h, uint64_t pc);
+
+typedef enum KitLeakState {
+  KIT_LEAK_REACHABLE,
+  KIT_LEAK_POSSIBLE,
+  KIT_LEAK_INDIRECT,
+  KIT_LEAK_DEFINITE
+} KitLeakState;
 enum { /* interior pointers that count as pointers to the block: see Valgrind's manual, 4.2.8 */
-  KIT_LEAK_STDSTRING = 1,
-  KIT_LEAK_LENGTH64 = 2,
-  KIT_LEAK_NEWARRAY = 4,
-  KIT_LEAK_MULTIPLE_INHERITANCE = 8
+       KIT_LEAK_STDSTRING = 1,
+       KIT_LEAK_LENGTH64 = 2,
+       KIT_LEAK_NEWARRAY = 4,
+       KIT_LEAK_MULTIPLE_INHERITANCE = 8
 };
 typedef struct KitLeak {
   KitBlock block;
