@@ -55,7 +55,7 @@ M.demangled = demangled
 -- strdup rather than __strdup, where it is both.
 local function plain_name(emu, s)
   local short = s.name:match("^__+(.+)")
-  local other = short and emu:symbol(short)
+  local other = short and emu:symbol(base_name(s.object) .. ":" .. short)
   return other and other.address == s.address and short or s.name
 end
 
