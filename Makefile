@@ -63,7 +63,7 @@ PACKAGES := pkg-config lua5.4 liblua5.4-dev libdwarf-dev libelf-dev libedit-dev 
             libc6-dev gcc-12-source csmith libcsmith-dev tcl xz-utils bzip2 strace procps
 # What else the x86-64 judges of `make verify` run.
 X64_PACKAGES := bash grep sed mawk gawk findutils tar gzip bzip2 xz-utils zstd perl python3 libpython3.11-testsuite lua5.4 sqlite3 git gcc g++ \
-                openssl curl nodejs gdb busybox-static linux-source-6.1
+                openssl curl nodejs gdb busybox-static linux-source-6.1 valgrind
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 deps:
 	@missing=""; for p in $(PACKAGES); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
