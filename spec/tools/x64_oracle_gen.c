@@ -460,6 +460,12 @@ static bool fix_operands(Maker *m, const Decoded *d, uint8_t *code) {
       if (!fix_memory(m, d, &d->ops[i], code)) return false;
     }
   if (repeats && !add_fix(m, 1, FIX_COUNT, 0, 0)) return false;
+  /* When both of cmps's operands fault, which one is told depends on whether it repeats. */
+  bool compares =
+      repeats && d->insn.operand_count > 1 && d->ops[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+      d->ops[1].type == ZYDIS_OPERAND_TYPE_MEMORY && d->ops[0].actions == ZYDIS_OPERAND_ACTION_READ;
+  for (int i = 0; compares && i < m->job->n_fixes; i++)
+    if (m->job->fixes[i].reg == 7) m->job->fixes[i].is_middle = true;
   if (is_bit_test(d->insn.mnemonic) && has_memory &&
       d->ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER && !one_in(32))
     if (!add_fix(m, gpr_number(d->ops[1].reg.value), FIX_BITS, 0, 0)) return false;

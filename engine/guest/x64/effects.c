@@ -244,8 +244,12 @@ static void fix(const X64Decoded *d, uint64_t pc, IrNative *n) {
 /* false: for sure none on any host. */
 static bool may_fault(const X64Decoded *d, const IrNative *n) {
   if (n->n_accesses || d->insn.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY ||
-      d->insn.meta.isa_ext == ZYDIS_ISA_EXT_MMX || d->insn.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED)
+      d->insn.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED)
     return true;
+  for (int i = 0; i < d->insn.operand_count; i++) /* an x87 exception may be pending */
+    if (d->ops[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        ZydisRegisterGetClass(d->ops[i].reg.value) == ZYDIS_REGCLASS_MMX)
+      return true;
   switch (d->insn.meta.category) {
   case ZYDIS_CATEGORY_BINARY:
     return d->insn.mnemonic == ZYDIS_MNEMONIC_DIV || d->insn.mnemonic == ZYDIS_MNEMONIC_IDIV;
