@@ -48,7 +48,8 @@ static const char usage[] =
     "  --one-insn         translate one instruction at a time\n"
     "  --stats            print engine statistics to stderr at the end\n"
     "  --help, --version\n"
-    "For finding faults of the engine (doc/command.md): --lockstep --check-ir --no-optimise\n"
+    "For finding faults of the engine (doc/command.md): --lockstep --exact --check-ir "
+    "--no-optimise\n"
     "  --dispatch --no-bmi --no-fma --dump FILE --max-regions N --code-size BYTES\n"
     "\n"
     "Exit status: the program's own; 128+N if signal N killed it; 125 failure of kitlua or the\n"
@@ -59,7 +60,7 @@ static const char usage[] =
 typedef struct Command {
   const char *script, *chunk, *sysroot, *debug_folders, *argv0, *max_regions, *code_size, *dump;
   bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children,
-      dispatch, stats, no_bmi, no_fma;
+      dispatch, stats, no_bmi, no_fma, exact;
   int script_args; /* argv index of the first script option */
   int program;     /* argv index of PROGRAM; argc if there is none */
   int engine_end;  /* argv index behind kitlua's own options */
@@ -90,6 +91,7 @@ static const struct {
     FLAG("--trace-children", "trace_children", trace_children),
     FLAG("--no-bmi", "no_bmi", no_bmi),
     FLAG("--no-fma", "no_fma", no_fma),
+    FLAG("--exact", "exact", exact),
     FLAG("--stats", "stats", stats),
 #undef FLAG
 };

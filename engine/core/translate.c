@@ -370,7 +370,7 @@ static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   IrRegion *r = ir_builder_finish(c->builder);
   after(emu, r, "lift");
   if (emu->guest->convention.native) {
-    if (core_instruments(emu)) look_behind(emu, r);
+    if (core_instruments(emu) && !emu->opt.exact) look_behind(emu, r);
   } else {
     if (!emu->opt.no_optimise && !core_observes_insns(emu, r)) ir_optimise(r);
     after(emu, r, "optimise");
@@ -443,8 +443,8 @@ void core_jit_open(Emu *emu) {
   KitOptions *o = &emu->opt;
   if (o->lockstep) o->one_insn = o->requires_dispatch = true;
   if (!o->interp)
-    emu->jit =
-        jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE, o->without);
+    emu->jit = jit_new(&emu->guest->convention, o->code_size ? o->code_size : JIT_CODE_SIZE,
+                       o->without | (o->exact ? JIT_EXACT : 0u));
   if (o->count_insns) core_count_retired(emu);
 }
 

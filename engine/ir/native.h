@@ -73,8 +73,10 @@ struct IrNative {
   uint8_t repeats; /* the rep prefix (0xf3, 0xf2), 0: none; accesses are one element's */
   uint8_t step;    /* of a string instruction: bytes of an element */
   bool locked;
+  bool may_fault;                     /* its signal handler sees the flags */
   uint16_t pops;                      /* IR_FIX_RETURN */
   uint16_t reads, writes;             /* general registers, bit n for number n */
+  uint16_t overwrites;                /* those of `writes` that are new for sure, and not read */
   uint16_t flags_read, flags_written; /* IR_FLAG_* */
   uint64_t target; /* of a direct branch; what a rip-relative operand addresses */
   IrAccess accesses[IR_NATIVE_ACCESSES];

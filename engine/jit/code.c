@@ -389,7 +389,18 @@ static void make_stubs(Jit *j) {
   x64_rm(&x, X64_MOV_STORE, RAX, x64_gs(STATE(pc)));
   x64_mov_imm(&x, RAX, JIT_SITE_INDIRECT);
   jit_jump_to(j, &x, j->leave);
-  j->first_free = j->used = (size_t)(x.at - j->rw + 63) & ~63ul;
+  j->used = (size_t)(x.at - j->rw + 63) & ~63ul;
+  j->constants = (uint64_t *)(void *)(j->rw + j->used);
+  j->n_constants = 0;
+  j->first_free = j->used += JIT_CONSTANTS * sizeof *j->constants;
+}
+
+const uint8_t *jit_constant(Jit *j, uint64_t value) {
+  unsigned i = 0;
+  while (i < j->n_constants && j->constants[i] != value) i++;
+  if (i == JIT_CONSTANTS) return NULL;
+  if (i == j->n_constants) j->constants[j->n_constants++] = value;
+  return j->rx + ((uint8_t *)&j->constants[i] - j->rw);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -426,6 +437,7 @@ Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without)
       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("bmi") && !(without & JIT_NO_BMI);
   j->lzcnt = __builtin_cpu_supports("lzcnt") && j->bmi;
   j->fma = __builtin_cpu_supports("fma") && !(without & JIT_NO_FMA);
+  j->exact = without & JIT_EXACT;
   if (j->native) jit_native_open(j);
   if (!map_code(j->size, &j->rw, &j->rx)) {
     free(j);

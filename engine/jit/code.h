@@ -44,6 +44,8 @@ typedef struct JitSite {
 
 enum { JIT_SITE_INDIRECT, JIT_FIRST_SITE };
 
+#define JIT_CONSTANTS 8
+
 struct Jit {
   IrConvention pins;
   const IrNativeState *native; /* of a guest of native operations, else NULL */
@@ -51,8 +53,11 @@ struct Jit {
   bool count_retired; /* the last integer pin holds the retired-instruction count instead */
   uint8_t pin_of[IR_STATE_SLOTS]; /* state slot -> host register (16 and up: xmm), X64_NONE */
   bool bmi, fma, lzcnt, restart;
+  bool exact;                           /* native: flags at every fault as the guest has them */
   uint8_t *rx, *rw, *fork_rx, *fork_rw; /* fork_: the child's, while there is a fork */
   size_t size, used, first_free;
+  uint64_t *constants; /* JIT_CONSTANTS, in the code memory (writable address) */
+  unsigned n_constants;
   /* Stubs, executable addresses. native_indirect: what an indirect branch does that finds
    * another region than its target's; from native_checked on it has seen that nobody interrupts. */
   uint8_t *native_indirect, *native_checked, *native_missed;
@@ -65,6 +70,9 @@ struct Jit {
   IrPlace *place;
   struct Lower *lower;
 };
+
+/* Where translated code finds the value by rip; NULL: there is no room for it. */
+const uint8_t *jit_constant(Jit *j, uint64_t value);
 
 static inline uint8_t *jit_rw(const Jit *j, const uint8_t *rx) { return j->rw + (rx - j->rx); }
 

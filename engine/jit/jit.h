@@ -37,8 +37,9 @@ typedef struct Jit Jit;
 #define JIT_CODE_SIZE (64u << 20)
 #define JIT_MIN_SIZE  (256u << 10)
 
-/* Host features to leave alone although the host has them (for tests of the others). */
-enum { JIT_NO_BMI = 1, JIT_NO_FMA = 2 };
+/* Host features to leave alone although the host has them (for tests of the others). JIT_EXACT:
+ * native operations find the guest's flags at every fault, also those that nobody else will read. */
+enum { JIT_NO_BMI = 1, JIT_NO_FMA = 2, JIT_EXACT = 4 };
 
 /* NULL: no memory for the code (message in errno). */
 Jit *jit_new(const IrConvention *convention, size_t code_size, unsigned without);

@@ -465,16 +465,20 @@ static void restore(Lower *l, const LowSnapshot *s) {
   }
 }
 
+void low_put_guard_aside(Lower *l, LowCold c) {
+  c.snapshot = arena_new_array(l->r->arena, LowSnapshot, 1);
+  snapshot(l, c.snapshot);
+  low_put_aside(l, c);
+}
+
 /* The body of the guard at k is put aside; returns the operation behind it. */
 static uint32_t lower_guard(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);
   X64Cond cc = low_condition(l, op->a);
   low_release(l);
   LowCold c = {.kind = COLD_GUARD, .jump = x64_jcc(&l->x, cc), .k = k};
-  c.snapshot = arena_new_array(l->r->arena, LowSnapshot, 1);
-  snapshot(l, c.snapshot);
   c.back = l->x.at;
-  low_put_aside(l, c);
+  low_put_guard_aside(l, c);
   return k + (uint32_t)op->imm + 1;
 }
 
@@ -484,15 +488,14 @@ static uint32_t lower_plane_guard(Lower *l, uint32_t k) {
   l->now = k + 1;
   low_release(l);
   c.k = k + 1;
-  c.snapshot = arena_new_array(l->r->arena, LowSnapshot, 1);
-  snapshot(l, c.snapshot);
-  low_put_aside(l, c);
+  low_put_guard_aside(l, c);
   return k + 2 + (uint32_t)low_op(l, (IrRef)(k + 1))->imm;
 }
 
 static void cold_guard(Lower *l, const LowCold *c) {
   if (c->kind == COLD_PLANE) low_cold_plane(l, c);
   restore(l, c->snapshot);
+  if (c->kind == COLD_NATIVE_PLANE) low_cold_native_plane(l, c);
   uint32_t end = c->k + 1 + (uint32_t)low_op(l, (IrRef)c->k)->imm;
   for (uint32_t k = c->k + 1; k < end;) k = low_operation(l, k);
   low_window_restore(l, l->window.lost & ~c->window.lost, false);
@@ -513,6 +516,8 @@ uint32_t low_operation(Lower *l, uint32_t k) {
   if (op->code == IR_insn) l->insn = op->a;
   if (l->j->native) {
     low_window_at(l, k);
+    uint32_t next = op->code == IR_ea ? low_native_plane(l, k) : 0;
+    if (next) return next;
     if (low_native(l, k)) return k + 1;
   }
   if (op->code == IR_guard) return lower_guard(l, k);
@@ -537,6 +542,7 @@ static void lower_block(Lower *l, IrBlock *b) {
   for (unsigned i = 0; i < LOW_SCRATCH; i++) l->in_reg[i] = 0;
   l->locked = 0;
   l->insn = b->first_insn;
+  l->valid = 0;
   l->inline_rounding = false;
   l->now = b->first;
   low_block_begin(l, b);
@@ -567,7 +573,8 @@ static void lower_cold(Lower *l) {
     }
     case COLD_BACK_EDGE: site_stub(l, c.site); break;
     case COLD_GUARD:
-    case COLD_PLANE: cold_guard(l, &c); break;
+    case COLD_PLANE:
+    case COLD_NATIVE_PLANE: cold_guard(l, &c); break;
     case COLD_FAULT:
       fault_address(l, &c);
       low_window_restore(l, c.window.lost, c.window.flags_saved);

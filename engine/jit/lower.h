@@ -26,9 +26,10 @@ typedef enum LowColdKind {
   COLD_GUARD,
   COLD_PLANE, /* a guard behind a plane test: a = address, b = where in the window, c = the window
                */
-  COLD_CANONICAL, /* d = the canonical NaN */
-  COLD_CALL,      /* d = the operation, by its function; operands in a, b, c */
-  COLD_CALL_FULL, /* the same, by call_full */
+  COLD_NATIVE_PLANE, /* likewise, between native operations: a = a register that is free */
+  COLD_CANONICAL,    /* d = the canonical NaN */
+  COLD_CALL,         /* d = the operation, by its function; operands in a, b, c */
+  COLD_CALL_FULL,    /* the same, by call_full */
   COLD_DIVIDE,
   COLD_FAULT, /* the site's stub, once the address (register a, or operand c if that is X64_NONE) is
                  in the state */
@@ -40,6 +41,7 @@ typedef struct LowCold {
   uint8_t *jump; /* rel32 that leads here, or NULL */
   uint8_t *back; /* where to go on */
   uint32_t k;    /* operation */
+  uint32_t ea;   /* COLD_NATIVE_PLANE: the one that makes the address */
   uint32_t site;
   uint8_t a, b, c, d; /* registers, X64_NONE */
   uint16_t block, insn;
@@ -70,8 +72,9 @@ typedef struct Lower {
   bool inline_rounding; /* the block has made sure that the dynamic rounding mode is one of the
                            host's */
   LowWindow window;
-  uint16_t kept; /* native, before a return: registers that a window has left in the state only */
-  bool *flags_live;                /* native: some status flag matters before this operation */
+  uint16_t kept;    /* native, between windows: registers that are in the state only */
+  uint16_t valid;   /* scratch registers that the state has as well, whether lost or not */
+  bool *flags_live; /* native: some status flag matters before this operation */
   uint8_t *repeat, *repeat_out[3]; /* the loop of a repeated instruction: its head, its ways out */
   VEC(LowCold) cold;
   VEC(LowJump) jumps;
@@ -103,6 +106,7 @@ void low_spill_all(Lower *l);
 void low_release(Lower *l);
 uint32_t low_site(Lower *l, JitSite site);
 void low_put_aside(Lower *l, LowCold c);
+void low_put_guard_aside(Lower *l, LowCold c); /* with a snapshot of what is in registers */
 void low_exit(Lower *l, uint8_t *jump, JitSite site);
 void low_point(Lower *l);
 void low_resume_here(Lower *l);
@@ -124,7 +128,20 @@ void low_lose_scratch(Lower *l);
 /* Registers and flags as the guest has them. */
 void low_window_restore(Lower *l, uint16_t lost, bool flags);
 bool low_native(Lower *l, uint32_t k);
+/* A register that is the guest's no more until the window ends, with the address of ea operation k
+ * in it; `next` comes behind the test of it. */
+unsigned low_native_address(Lower *l, uint32_t k, uint32_t next);
+void low_native_give_back(Lower *l, unsigned reg); /* before C is called: the pinned ones */
 void low_native_end(Lower *l, const IrOp *op, IrBlock *b);
+
+/* lower_plane.c */
+bool low_is_plane_guard(const Lower *l, uint32_t k);
+LowCold low_plane_test(Lower *l, uint32_t k);
+void low_cold_plane(Lower *l, const LowCold *c);
+/* The test of an address that operation k makes, and the guard on it: the next one to lower; 0: k is
+ * lowered as others are. */
+uint32_t low_native_plane(Lower *l, uint32_t k);
+void low_cold_native_plane(Lower *l, const LowCold *c);
 
 /* lower_ops.c */
 uint32_t low_body(Lower *l, uint32_t k);
@@ -146,8 +163,5 @@ void low_cold(Lower *l, const LowCold *c);
 
 /* lower_probes.c */
 bool low_probe(Lower *l, uint32_t k);
-bool low_is_plane_guard(const Lower *l, uint32_t k);
-LowCold low_plane_test(Lower *l, uint32_t k);
-void low_cold_plane(Lower *l, const LowCold *c);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Instructions are copied; what has to change is said by their `fix`. Instrumentation is lowered as
  * for any guest, in *windows*: scratch registers are the guest's rax rcx rdx rsi, each put into the
- * state before it is first overwritten and fetched back at the window's end; status flags are kept
+ * state before it is first overwritten and fetched back when it is read next; status flags are kept
  * in the state meanwhile where they matter (lahf and seto: pushf and popf cost several times as
  * much). Windows of counters alone do without: lea and mov leave flags as they are. */
 #include "jit/lower.h"
@@ -34,6 +34,7 @@ static void save(Lower *l, unsigned reg) {
   if (l->window.stored >> reg & 1) return;
   x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
   l->window.stored |= 1u << reg;
+  l->valid |= 1u << reg & SCRATCH;
 }
 
 void low_lose(Lower *l, unsigned reg) {
@@ -81,7 +82,9 @@ static Plan plan(const Lower *l, uint32_t k) {
 static void open_window(Lower *l, uint32_t k) {
   Plan p = plan(l, k);
   bool live = l->flags_live[p.end];
-  l->window = (LowWindow){.open = true, .counts = p.counts && live};
+  l->window = (LowWindow){
+      .open = true, .counts = p.counts && live, .lost = l->kept, .stored = l->kept | l->valid};
+  l->kept = 0;
   for (unsigned reg = 0; reg < 16; reg++)
     if (p.reads >> reg & 1) save(l, reg);
   if (!p.clobbers || p.counts || !(live || p.calls)) return;
@@ -90,32 +93,47 @@ static void open_window(Lower *l, uint32_t k) {
   l->window.flags_saved = true;
 }
 
-/* A return puts rcx and rdx into the state anyway. */
-static uint16_t left_to(const IrOp *next) {
-  bool returns = next->code == IR_native_jump && ir_native_of(next)->fix == IR_FIX_RETURN;
-  return returns ? 1u << RCX | 1u << RDX : 0;
+/* Registers that may stay in the state while `next` is executed: those that it does not read. A
+ * return puts rcx and rdx there anyway. Pinned ones only if it overwrites them. */
+static uint16_t may_stay(const IrOp *next) {
+  if (!ir_is_native(next->code)) return 0;
+  const IrNative *n = ir_native_of(next);
+  if (next->code == IR_native_jump) return n->fix == IR_FIX_RETURN ? 1u << RCX | 1u << RDX : 0;
+  bool plain = next->code == IR_native && !n->by_gs && !n->repeats;
+  uint16_t untouched = SCRATCH & (uint16_t) ~(n->reads | n->writes);
+  return plain ? untouched | (n->overwrites & (uint16_t) ~(1u << RSP)) : 0;
 }
 
-static void close_window(Lower *l, const IrOp *next) {
-  l->kept = l->window.lost & left_to(next);
-  low_window_restore(l, l->window.lost & ~l->kept, l->window.flags_saved);
-  l->window = (LowWindow){.open = false};
+static void settle(Lower *l, const IrOp *next, uint16_t lost, bool flags) {
+  l->kept = lost & may_stay(next);
+  low_window_restore(l, lost & (uint16_t)~l->kept, flags);
 }
 
 void low_window_at(Lower *l, uint32_t k) {
-  unsigned code = low_op(l, (IrRef)k)->code;
-  if (is_foreign(code) && l->window.open) close_window(l, low_op(l, (IrRef)k));
-  if (!is_foreign(code) && !is_silent(code) && !l->window.open) open_window(l, k);
-  if (code == IR_get && !l->window.open) open_window(l, k);
+  const IrOp *op = low_op(l, (IrRef)k);
+  if (is_foreign(op->code)) {
+    LowWindow w = l->window.open ? l->window : (LowWindow){.lost = l->kept};
+    l->window = (LowWindow){.open = false};
+    settle(l, op, w.lost, w.flags_saved);
+    return;
+  }
+  if (!l->window.open && (!is_silent(op->code) || op->code == IR_get)) open_window(l, k);
+}
+
+/* The registers that a native operation writes are its own again. */
+static void written(Lower *l, const IrNative *n) {
+  l->kept &= (uint16_t)~n->writes;
+  l->valid &= (uint16_t)~n->writes;
 }
 
 /* ---- which flags matter ---------------------------------------------------------------------- */
 
-static uint16_t flags_before(const IrOp *op, uint16_t live) {
+static uint16_t flags_before(const Lower *l, const IrOp *op, uint16_t live) {
   bool repeats = op->code == IR_repeat || op->code == IR_native_once || op->code == IR_repeat_end;
   if (repeats) return IR_FLAGS_STATUS; /* may fault, may go round again, or leave flags alone */
   if (!ir_is_native(op->code)) return live;
   const IrNative *n = ir_native_of(op);
+  if (l->j->exact && n->may_fault) return IR_FLAGS_STATUS;
   return (uint16_t)((live & ~n->flags_written) | n->flags_read) & IR_FLAGS_STATUS;
 }
 
@@ -137,7 +155,7 @@ void low_native_flags(Lower *l) {
       const IrBlock *b = &l->r->blocks[i];
       uint16_t live = flags_at_end(b, low_op(l, (IrRef)(b->end - 1)), at_entry);
       for (uint32_t k = b->end; k-- > b->first;) {
-        live = flags_before(low_op(l, (IrRef)k), live);
+        live = flags_before(l, low_op(l, (IrRef)k), live);
         l->flags_live[k] = live;
       }
       again |= live != at_entry[i];
@@ -224,11 +242,12 @@ static void point_without(Lower *l, uint32_t lost) {
 /* Through a scratch register: rip-relative, too far away. */
 static void copy_far(Lower *l, const IrNative *n) {
   unsigned reg = spare(n, X64_NONE);
-  x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
+  bool free = l->kept >> reg & 1;
+  if (!free) x64_rm(&l->x, X64_MOV_STORE, reg, gpr(l, reg));
   x64_mov_imm(&l->x, reg, n->target);
-  point_without(l, 1u << reg);
+  point_without(l, 1u << reg | l->kept);
   copy_with(l, n, reg, 0);
-  x64_rm(&l->x, X64_MOV_LOAD, reg, gpr(l, reg));
+  if (!free) x64_rm(&l->x, X64_MOV_LOAD, reg, gpr(l, reg));
 }
 
 static void set_fs_base(Lower *l, uint64_t from) {
@@ -240,7 +259,7 @@ static void set_fs_base(Lower *l, uint64_t from) {
 
 static void copy(Lower *l, const IrNative *n) {
   if (n->by_gs) set_fs_base(l, l->j->native->gs_base);
-  low_point(l);
+  point_without(l, l->kept);
   if (n->fix == IR_FIX_RIP && fits31(n->target))
     copy_with(l, n, X64_NONE, n->target);
   else if (n->fix == IR_FIX_RIP)
@@ -248,6 +267,7 @@ static void copy(Lower *l, const IrNative *n) {
   else
     bytes(l, n->bytes, n->len);
   if (n->by_gs) set_fs_base(l, l->j->native->fs_base);
+  written(l, n);
 }
 
 /* ---- repeated string instructions ------------------------------------------------------------ */
@@ -264,6 +284,7 @@ static uint8_t *jump_if_rcx_zero(Lower *l) {
 static bool stops_on_flags(const IrNative *n) { return n->flags_written & IR_FLAG_ZF; }
 
 static void repeat_end(Lower *l, const IrNative *n) {
+  l->valid = 0;
   x64_rm(&l->x, X64_LEA, RCX, x64_at(RCX, -1));
   if (stops_on_flags(n)) l->repeat_out[1] = x64_jcc(&l->x, n->repeats == 0xf3 ? CC_NE : CC_E);
   l->repeat_out[2] = jump_if_rcx_zero(l);
@@ -279,6 +300,7 @@ static void repeat_end(Lower *l, const IrNative *n) {
 }
 
 static void once(Lower *l, const IrNative *n) {
+  l->valid = 0;
   if (n->by_gs) set_fs_base(l, l->j->native->gs_base);
   low_point(l);
   for (unsigned i = 0; i < n->len; i++)
@@ -338,6 +360,49 @@ static void lower_ea(Lower *l, uint32_t k) {
   unsigned d = low_def(l, (IrRef)k, 0);
   lower_address(l, a, d, base, index);
   low_defined(l, (IrRef)k);
+}
+
+#define LOOK_AHEAD 24
+
+/* The register of a set that is read last by the operations from `next` on. */
+static unsigned least_wanted(const Lower *l, uint32_t next, uint32_t left) {
+  for (uint32_t k = next; k < next + LOOK_AHEAD; k++) {
+    const IrOp *op = low_op(l, (IrRef)k);
+    if (ir_is_native(op->code)) {
+      uint32_t after = left & ~(uint32_t)ir_native_of(op)->reads;
+      if (!after) break;
+      left = after;
+    }
+    if (ir_op_info[op->code].flags & IR_TERM) break;
+  }
+  return (unsigned)__builtin_ctz(left);
+}
+
+unsigned low_native_address(Lower *l, uint32_t k, uint32_t next) {
+  const IrOp *op = low_op(l, (IrRef)k), *then = low_op(l, (IrRef)next);
+  const IrAccess *a = &ir_native_of(op)->accesses[op->a];
+  bool base = in_place(l, a->base), index = in_place(l, a->index);
+  unsigned reg = X64_NONE;
+  if (is_foreign(then->code)) {
+    uint32_t set = l->window.lost & SCRATCH, stay = may_stay(then);
+    if (!set) set = stay & SCRATCH; /* the next test may find it free */
+    if (!set) set = stay ? stay : 0xffff & ~(1u << RSP);
+    reg = least_wanted(l, next, set);
+  }
+  if (reg == X64_NONE)
+    reg = low_temp(l, false);
+  else if (SCRATCH >> reg & 1)
+    low_take(l, reg);
+  else
+    low_lose(l, reg);
+  lower_address(l, a, reg, base, index);
+  return reg;
+}
+
+void low_native_give_back(Lower *l, unsigned reg) {
+  if (SCRATCH >> reg & 1) return;
+  low_window_restore(l, (uint16_t)(1u << reg), false);
+  l->window.lost &= (uint16_t) ~(1u << reg);
 }
 
 /* The host's own jrcxz, loop and the like decide again, on a copy of rcx. */
@@ -429,6 +494,7 @@ bool low_native(Lower *l, uint32_t k) {
   case IR_native: copy(l, n); break;
   case IR_native_once: once(l, n); break;
   case IR_repeat:
+    l->valid = 0;
     l->repeat = l->x.at;
     l->repeat_out[1] = NULL;
     l->repeat_out[0] = jump_if_rcx_zero(l);

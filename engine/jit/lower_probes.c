@@ -108,61 +108,6 @@ static void lower_count(Lower *l, const IrOp *op) {
     x64_mi(&l->x, X64_ALU_I, ALU_ADD, counter(op->imm), op->a);
 }
 
-/* ---- planes ---- */
-
-static const IrPlane *plane_of(const IrOp *op) { return (const IrPlane *)(uintptr_t)op->imm; }
-
-/* A plane test that only the guard behind it reads, of a size that one load covers. */
-bool low_is_plane_guard(const Lower *l, uint32_t k) {
-  const IrOp *op = low_op(l, (IrRef)k), *guard = op + 1;
-  return op->code == IR_plane_test && guard->code == IR_guard && guard->a == k &&
-         l->p->uses[k] == 1 && op->b <= 8 && l->j->bmi;
-}
-
-/* One load and a compare of the 16 bits (32 for planes of 2 bits) that hold the access's and a few
- * others: a hit is looked at in the cold code. An address that is none of the guest's may fault
- * here; the access itself comes next and faults rightly. */
-LowCold low_plane_test(Lower *l, uint32_t k) {
-  const IrOp *op = low_op(l, (IrRef)k);
-  const IrPlane *p = plane_of(op);
-  unsigned a = low_gpr(l, op->a), at = low_temp(l, false), window = low_temp(l, false);
-  low_move(l, at, a);
-  x64_mov_imm(&l->x, window, (uint64_t)(uintptr_t)p->window);
-  x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, at, (int32_t)p->shift);
-  low_point(l);
-  if (p->bits == 1) x64_byte(&l->x, 0x66);
-  x64_mi(&l->x, X64_ALU_I | X64_32, ALU_CMP,
-         (X64Mem){.base = (uint8_t)window, .index = (uint8_t)at}, 0);
-  LowCold c = {.kind = COLD_PLANE,
-               .jump = x64_jcc(&l->x, CC_NE),
-               .a = (uint8_t)a,
-               .b = (uint8_t)at,
-               .c = (uint8_t)window};
-  c.back = l->x.at;
-  low_resume_here(l);
-  return c;
-}
-
-/* Goes back unless the access itself is marked. */
-void low_cold_plane(Lower *l, const LowCold *c) {
-  const IrOp *op = low_op(l, (IrRef)(c->k - 1));
-  const IrPlane *p = plane_of(op);
-  if (p->limit) {
-    x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, c->b,
-           (int32_t)(__builtin_ctzll(p->limit) - (int)p->shift));
-    x64_patch(x64_jcc(&l->x, CC_NE), c->back); /* no guest address */
-    low_move(l, c->b, c->a);
-    x64_ri(&l->x, X64_SHIFT_I, SHIFT_SHR, c->b, (int32_t)p->shift);
-  }
-  x64_rm(&l->x, X64_MOV_LOAD | X64_32, c->b, (X64Mem){.base = c->c, .index = c->b});
-  low_move(l, c->c, c->a);
-  if (p->bits == 2) x64_rr(&l->x, X64_ADD, c->c, c->c);
-  x64_ri(&l->x, X64_ALU_I | X64_32, ALU_AND, c->c, 7);
-  x64_vex_rr(&l->x, X64_SHRX | X64_32, c->b, c->c, c->b);
-  x64_ri(&l->x, X64_TEST_I | X64_32, 0, c->b, (int32_t)((1u << op->b * p->bits) - 1));
-  x64_patch(x64_jcc(&l->x, CC_E), c->back);
-}
-
 /* Most jumps that may be tail calls are known not to be: then nothing happens. */
 static void lower_cs_jump(Lower *l, uint32_t k) {
   const IrOp *op = low_op(l, (IrRef)k);

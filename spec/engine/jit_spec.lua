@@ -109,6 +109,38 @@ describe("JIT", function()
     end)
   end)
 
+  -- Marked bytes that neighbours of what an access touches share shadow bytes with must not count.
+  it("finds accesses of every size that touch a marked byte, and no others", function()
+    support.make("guests")
+    local chunk = [[
+      local at = emu:symbol("marked").address
+      local want, got = {}, {}
+      local plane = assert(emu:plane{name = "m", bits = BITS})
+      plane:fill(at + 80, 3, 1)
+      plane:check("load", function(_, addr, size)
+        if addr >= at and addr < at + 128 then got[#got + 1] = size .. "@" .. addr - at end
+      end)
+      emu:on("exit", function()
+        local last = WIDEST
+        for _, size in ipairs{1, 2, 4, 8, 16, 32, 64} do
+          for i = 0, 127 do
+            if size <= last and i + size > 80 and i < 83 then want[#want + 1] = size .. "@" .. i end
+          end
+        end
+        assert(table.concat(want, " ") == table.concat(got, " "), table.concat(got, " "))
+      end)]]
+    local widest = support.run(support.guest("x64/planes")).out:match("%d+")
+    for _, bits in ipairs{1, 2} do
+      for _, options in ipairs{{}, {"--no-bmi"}} do
+        local words = {table.unpack(options)}
+        words[#words + 1], words[#words + 2] = "-e", (chunk:gsub("BITS", bits):gsub("WIDEST", widest))
+        local run = support.run(support.guest("x64/planes", {}, words))
+        assert.are.equal(widest .. "\n", run.out, support.describe(run))
+        assert.are.equal("", run.err, support.describe(run))
+      end
+    end
+  end)
+
   it("takes signals promptly in loops, and loses none", function()
     for _, options in ipairs {{}, {"callgrind", "--out=/dev/null"}} do
       local command = {support.kitlua}

@@ -22,6 +22,7 @@ end
 local RV64, X64, ASM = {"rv64"}, {"x64"}, {"static"}
 
 M.runs = {
+  {name = "planes", arch = X64, out = false, why = "as wide as the machine", tags = tags "basic"},
   -- start, arguments, end
   {name = "hello", out = "hello, world\n", tags = tags "basic"},
   {name = "asm_hello", arch = RV64, links = {"static", "pie"}, out = "hello, world\n", status = 7, insns = 16,

@@ -6,11 +6,11 @@ local oracle = require "spec.tools.x64_oracle"
 local tools = support.root .. "/spec/tools/x64_oracle_"
 local ways = {
   {"no tool", {}},
-  {"every hook", {tools .. "hooks.lua"}, share = 8},
-  {"counting", {"-e", "emu:count_insns() emu:count('insn', {by = 'block'})"}, share = 2},
-  {"call graph, edges, access ring", {"-e", [[emu:callgraph() emu:count('branch', {by = 'edge'})
+  {"every hook", {"--exact", tools .. "hooks.lua"}, share = 8},
+  {"counting", {"--exact", "-e", "emu:count_insns() emu:count('insn', {by = 'block'})"}, share = 2},
+  {"call graph, edges, access ring", {"--exact", "-e", [[emu:callgraph() emu:count('branch', {by = 'edge'})
     emu:trace('access', {fields = {'pc', 'addr', 'size', 'write'}, capacity = 1000})]]}, share = 8},
-  {"plane check", {"-e", "local p = emu:plane{name = 'm', bits = 1}; p:fill(0x1000, 16, 1) p:check('access', function() end)"}, share = 8},
+  {"plane check", {"--exact", "-e", "local p = emu:plane{name = 'm', bits = 1}; p:fill(0x1000, 16, 1) p:check('access', function() end)"}, share = 8},
   {"one instruction a region", {"--one-insn"}, share = 8},
 }
 

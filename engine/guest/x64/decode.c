@@ -143,6 +143,8 @@ uint16_t x64_dead_flags(const uint8_t *code, size_t avail, uint64_t pc) {
     IrNative n = {.len = d->insn.length};
     x64_effects(d, pc, &n);
     read |= n.flags_read;
+    /* What may fault shows its flags to a signal handler: they are still the program's then. */
+    if (n.n_accesses) read |= (uint16_t)~dead;
     dead |= n.flags_written & (uint16_t)~read;
     if (branch_of(d) != IR_BR_NONE || (dead & IR_FLAGS_STATUS) == IR_FLAGS_STATUS) break;
     code += n.len;

@@ -24,6 +24,17 @@ static void touch(uint16_t *set, ZydisRegister reg) {
   if (n >= 0) *set |= (uint16_t)(1u << n);
 }
 
+/* Others may leave their destination as it is: bit scans, what a CPU takes for a nop. */
+static bool surely_writes(const X64Decoded *d) {
+  switch (d->insn.meta.category) {
+  case ZYDIS_CATEGORY_BINARY:
+  case ZYDIS_CATEGORY_LOGICAL:
+  case ZYDIS_CATEGORY_DATAXFER:
+  case ZYDIS_CATEGORY_POP: return true;
+  default: return d->insn.mnemonic == ZYDIS_MNEMONIC_LEA;
+  }
+}
+
 static void registers(const X64Decoded *d, IrNative *n) {
   for (int i = 0; i < d->insn.operand_count; i++) {
     const ZydisDecodedOperand *o = &d->ops[i];
@@ -36,6 +47,7 @@ static void registers(const X64Decoded *d, IrNative *n) {
       touch(&n->reads, o->mem.index);
     }
   }
+  if (surely_writes(d)) n->overwrites = n->writes & (uint16_t)~n->reads;
 }
 
 /* Undefined flags may come through as they were where the CPU does not touch them: bit scans,
@@ -277,5 +289,5 @@ void x64_effects(const X64Decoded *d, uint64_t pc, IrNative *n) {
   encoding(d, n);
   repetition(d, n);
   fix(d, pc, n);
-  if (may_fault(d, n)) n->flags_read |= IR_FLAGS_STATUS; /* its signal handler sees them */
+  n->may_fault = may_fault(d, n);
 }
