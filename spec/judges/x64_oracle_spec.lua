@@ -10,7 +10,8 @@ local ways = {
   {"counting", {"--exact", "-e", "emu:count_insns() emu:count('insn', {by = 'block'})"}, share = 2},
   {"call graph, edges, access ring", {"--exact", "-e", [[emu:callgraph() emu:count('branch', {by = 'edge'})
     emu:trace('access', {fields = {'pc', 'addr', 'size', 'write'}, capacity = 1000})]]}, share = 8},
-  {"plane check", {"--exact", "-e", "local p = emu:plane{name = 'm', bits = 1}; p:fill(0x1000, 16, 1) p:check('access', function() end)"}, share = 8},
+  {"plane check", {"--exact",
+    "-e", "local p = emu:plane{name = 'm', bits = 1}; p:fill(0x1000, 16, 1) p:check('access', function() end)"}, share = 8},
   {"one instruction a region", {"--one-insn"}, share = 8},
 }
 
