@@ -102,6 +102,16 @@ static int emu_lookup(lua_State *L) {
   return push_frames(L, f, n > 32 ? 32 : n);
 }
 
+/* emu:extent(pc) -> start and size of the function around pc, stripped or not; nil if unknown */
+static int emu_extent(lua_State *L) {
+  Bind *b = bind_emu(L, 1);
+  uint64_t start, size;
+  if (!kit_extent(b->emu, bind_address(L, b, 2), &start, &size)) return luaL_pushfail(L), 1;
+  lua_pushinteger(L, (lua_Integer)start);
+  lua_pushinteger(L, (lua_Integer)size);
+  return 2;
+}
+
 /* emu:source(pc) -> file, line, end: the next address that may be of another line; nil if unknown */
 static int emu_source(lua_State *L) {
   Bind *b = bind_emu(L, 1);
@@ -224,7 +234,8 @@ static int emu_locals(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_code_methods[] = {
-    {"symbol", emu_symbol}, {"symbols", emu_symbols},     {"lookup", emu_lookup},
-    {"source", emu_source}, {"backtrace", emu_backtrace}, {"disasm", emu_disasm},
-    {"line", emu_line},     {"locals", emu_locals},       {NULL, NULL}};
+const luaL_Reg bind_code_methods[] = {{"symbol", emu_symbol}, {"symbols", emu_symbols},
+                                      {"lookup", emu_lookup}, {"source", emu_source},
+                                      {"extent", emu_extent}, {"backtrace", emu_backtrace},
+                                      {"disasm", emu_disasm}, {"line", emu_line},
+                                      {"locals", emu_locals}, {NULL, NULL}};

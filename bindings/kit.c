@@ -1,5 +1,6 @@
 /* The Lua module `kit`: kit.open, kit.top and a few constants; everything else is a method of an
  * emu (emu.c). */
+#include <stdlib.h>
 #include <time.h>
 
 #include "bind.h"
@@ -75,6 +76,15 @@ static int errno_name(lua_State *L) {
   return 2;
 }
 
+/* kit.demangle(name) -> the C++ name, or name as it is */
+static int demangle(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  char *shown = kit_demangle(name);
+  lua_pushstring(L, shown ? shown : name);
+  free(shown);
+  return 1;
+}
+
 /* kit.clock() -> seconds since 1970, with fractions */
 static int wall_clock(lua_State *L) {
   struct timespec ts;
@@ -107,11 +117,9 @@ static void wrap_io_open(lua_State *L) {
 }
 
 int luaopen_kit(lua_State *L) {
-  static const luaL_Reg functions[] = {{"top", kit_top},
-                                       {"errno_name", errno_name},
-                                       {"signal_name", signal_name},
-                                       {"clock", wall_clock},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"top", kit_top},       {"errno_name", errno_name},
+                                       {"demangle", demangle}, {"signal_name", signal_name},
+                                       {"clock", wall_clock},  {NULL, NULL}};
   luaL_checkversion(L);
   bind_open_event(L);
   bind_open_regs(L);

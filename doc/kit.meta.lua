@@ -26,6 +26,11 @@ function kit.top(counts, n) end
 ---@return string "No such file or directory"
 function kit.errno_name(errno) end
 
+---Demangles, by the C++ library if that is installed.
+---@param name string a symbol's
+---@return string the C++ name it stands for, or the name itself
+function kit.demangle(name) end
+
 ---Name of a signal.
 ---@param signo integer 
 ---@return string "SIGCHLD"
@@ -155,6 +160,12 @@ function kit_emu:symbol(which) end
 ---@param pattern string * and ? are wildcards
 ---@return table[] symbols
 function kit_emu:symbols(pattern) end
+
+---The function around an address by the unwinding tables, which stripped programs have as well.
+---@param pc string|integer 
+---@return integer|nil start; nil if unknown
+---@return integer size
+function kit_emu:extent(pc) end
 
 ---The source line of an address, without the functions around it: much faster than lookup.
 ---@param pc string|integer 

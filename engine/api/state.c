@@ -62,22 +62,24 @@ int kit_current_thread(KitEmu *emu) {
 
 /* ---- registers: the guest's table, and the pc behind it -------------------------------------- */
 
-static const KitRegInfo pc_info = {"pc", NULL, "ctrl", 8, -1};
-
 size_t kit_reg_count(const KitEmu *emu) { return emu->guest->n_regs + 1; }
 
 const KitRegInfo *kit_reg_info(const KitEmu *emu, size_t i) {
   static const char *const classes[] = {"int", "fp", "vec", "ctrl"};
   static __thread KitRegInfo info;
   if (i > emu->guest->n_regs) return NULL;
-  if (i == emu->guest->n_regs) return &pc_info;
+  if (i == emu->guest->n_regs) {
+    info = (KitRegInfo){"pc", emu->guest->pc_name, "ctrl", 8, -1};
+    return &info;
+  }
   const GuestReg *r = &emu->guest->regs[i];
   info = (KitRegInfo){r->name, r->alias, classes[r->cls], r->size, r->dwarf};
   return &info;
 }
 
 int kit_reg_find(const KitEmu *emu, const char *name) {
-  if (!strcmp(name, "pc")) return (int)emu->guest->n_regs;
+  const char *alias = emu->guest->pc_name;
+  if (!strcmp(name, "pc") || (alias && !strcmp(name, alias))) return (int)emu->guest->n_regs;
   return guest_find_reg(emu->guest, name);
 }
 

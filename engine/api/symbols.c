@@ -1,5 +1,6 @@
 /* Images, symbols, source positions, stacks and variables of kit/emu.h: debug/ with load biases,
  * registers and memory of a guest. */
+#include <dlfcn.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,27 @@ KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out) {
     return core_fail(emu, KIT_E_NOT_FOUND, "no symbol at 0x%llx", (unsigned long long)pc);
   fill(r, &s, out);
   return KIT_OK;
+}
+
+bool kit_extent(KitEmu *emu, uint64_t pc, uint64_t *start, uint64_t *size) {
+  CoreImageRecord *r = api_record_at(emu, pc);
+  DebugImage *d = r ? api_debug(emu, r) : NULL;
+  if (!d || !debug_extent(d, pc - r->pub.bias, start, size)) return false;
+  *start += r->pub.bias;
+  return true;
+}
+
+/* The C++ library's own demangler, if that is installed. */
+char *kit_demangle(const char *name) {
+  typedef char *Demangle(const char *, char *, size_t *, int *);
+  static bool tried;
+  static Demangle *demangle;
+  if (strncmp(name, "_Z", 2)) return NULL;
+  void *library = tried ? NULL : dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+  if (library) *(void **)&demangle = dlsym(library, "__cxa_demangle");
+  tried = true;
+  int status;
+  return demangle ? demangle(name, NULL, NULL, &status) : NULL;
 }
 
 /* For the call graph: core asks through emu->is_entry. */

@@ -105,6 +105,8 @@ size_t debug_line_addresses(DebugImage *d, const char *file, int line, uint64_t 
 /* Function, file and line of addr, the innermost inlined call first. */
 size_t debug_lookup(DebugImage *d, uint64_t addr, DebugFrame *out, size_t max);
 
+/* The function around addr as .eh_frame has it, which stripping leaves alone. */
+bool debug_extent(DebugImage *d, uint64_t addr, uint64_t *start, uint64_t *size);
 /* False: no call frame information for addr. */
 bool debug_unwind(DebugImage *d, uint64_t addr, const DebugRegs *regs, DebugUnwound *out);
 /* sp, fp, ra: DWARF numbers of those registers, -1: none. */

@@ -1,6 +1,7 @@
 /* Unwinding one frame by call frame information (.eh_frame or .debug_frame), through libdwarf. */
 #include <string.h>
 
+#include "debug/cursor.h"
 #include "debug/image.h"
 #include "debug/expr.h"
 
@@ -166,4 +167,61 @@ DebugRule debug_rule(DebugImage *d, uint64_t addr, int sp, int fp, int ra) {
   rule.fp = frame.offset;
   rule.known = back.simple && frame.simple && !(back.kept && column != ra);
   return rule;
+}
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
+/* The binary search table of .eh_frame_hdr (LSB core, section 10.6.2) as all linkers make it: pairs
+ * of start and FDE, both 32 bits from the section's address on. */
+typedef struct Table {
+  const uint8_t *at;
+  uint64_t base, n;
+} Table;
+
+enum { SDATA4_PCREL = 0x1b, UDATA4 = 0x03, SDATA4_DATAREL = 0x3b };
+
+static bool find_table(DebugImage *d, Table *t) {
+  const Elf64_Shdr *header;
+  size_t size;
+  const uint8_t *p = debug_section(d, ".eh_frame_hdr", &size, &header);
+  Cursor c = {p, p ? p + size : p, false};
+  if (!p || cursor_u8(&c) != 1 || cursor_u8(&c) != SDATA4_PCREL || cursor_u8(&c) != UDATA4 ||
+      cursor_u8(&c) != SDATA4_DATAREL)
+    return false;
+  cursor_u32(&c); /* .eh_frame */
+  t->n = cursor_u32(&c);
+  t->at = c.at;
+  t->base = header->sh_addr;
+  return !c.bad && t->n <= (uint64_t)(c.end - c.at) / 8;
+}
+
+static uint64_t entry(const Table *t, uint64_t i, unsigned field) {
+  int32_t v;
+  memcpy(&v, t->at + 8 * i + 4 * field, 4);
+  return t->base + (uint64_t)(int64_t)v;
+}
+
+bool debug_extent(DebugImage *d, uint64_t addr, uint64_t *start, uint64_t *size) {
+  Table t;
+  const Elf64_Shdr *header;
+  size_t n;
+  const uint8_t *frames = debug_section(d, ".eh_frame", &n, &header);
+  if (!frames || !find_table(d, &t)) return false;
+  uint64_t low = 0, high = t.n;
+  while (low < high) {
+    uint64_t mid = (low + high) / 2;
+    if (entry(&t, mid, 0) > addr)
+      high = mid;
+    else
+      low = mid + 1;
+  }
+  if (!low) return false;
+  *start = entry(&t, low - 1, 0);
+  uint64_t fde = entry(&t, low - 1, 1) - header->sh_addr, begin = header->sh_addr + fde + 8;
+  if (fde >= n) return false;
+  Cursor c = {frames + fde, frames + n, false};
+  cursor_u64(&c); /* length, CIE */
+  begin += (uint64_t)(int64_t)(int32_t)cursor_u32(&c);
+  *size = cursor_u32(&c);
+  return !c.bad && begin == *start && addr - *start < *size;
 }

@@ -88,6 +88,7 @@ typedef struct Guest {
   uint16_t elf_machine;       /* EM_* */
   uint8_t elf_class;          /* ELFCLASS64 */
   uint8_t min_insn, max_insn; /* bytes */
+  const char *pc_name;        /* what the manuals call the pc, as another name for it; NULL: pc */
   const char *sysroot;        /* Debian's cross sysroot */
   const char *platform;       /* AT_PLATFORM, or NULL */
   uint64_t hwcap;             /* AT_HWCAP */

@@ -5,6 +5,8 @@
 --   local file, line = symbols:line(pc)
 --   symbols:describe(pc)            -- "main (hello.c:7)"
 --
+local kit = require "kit"
+
 local M = {}
 M.__index = M
 
@@ -27,7 +29,7 @@ function M:object(pc)
   end
 end
 
--- Code without symbols is cut at the addresses that were called: the greatest entry that is not above pc, in the same object.
+-- Code without symbols or unwinding tables is cut at the addresses that were called: the greatest entry that is not above pc, in the same object.
 function M:set_entries(entries)
   table.sort(entries)
   self.entries = entries
@@ -44,6 +46,8 @@ end
 
 local function unknown(self, pc)
   local object = self:object(pc)
+  local from, size = self.emu:extent(pc)
+  if from then return {name = ("0x%016x"):format(from - object.bias), address = from, size = size, object = object.path} end
   local start = entry_before(self.entries, pc)
   if not start or not object or start < object.low then start = object and object.low or pc end
   local name = object and start == object.low and "???" or ("0x%016x"):format(object and start - object.bias or start)
@@ -60,6 +64,7 @@ function M:fn(pc)
   f = self.by_start[s.address]
   if not f then
     f = s
+    f.name = f.name:gsub("^_Z[^@]*", kit.demangle) -- name@plt
     self.count = self.count + 1
     f.id = self.count
     self.by_start[s.address] = f

@@ -55,6 +55,7 @@ const Guest x64_guest = {
     .elf_class = ELFCLASS64,
     .min_insn = 1,
     .max_insn = IR_NATIVE_MAX_LEN,
+    .pc_name = "rip",
     .sysroot = "/",
     .platform = "x86_64",
     .uname_machine = "x86_64",

@@ -251,6 +251,10 @@ KIT_API KitStatus kit_symbol(KitEmu *emu, const char *name, KitSymbol *out);
 /* In one image; false: it has none of that name. */
 KIT_API bool kit_image_symbol(KitEmu *emu, const KitImage *image, const char *name, KitSymbol *out);
 KIT_API KitStatus kit_symbol_at(KitEmu *emu, uint64_t pc, KitSymbol *out);
+/* The function around pc as unwinding tables have it: also of stripped code. */
+KIT_API bool kit_extent(KitEmu *emu, uint64_t pc, uint64_t *start, uint64_t *size);
+/* The C++ name: to be freed; NULL: it is none, or there is no C++ library to ask. */
+KIT_API char *kit_demangle(const char *name);
 KIT_API void kit_symbols(KitEmu *emu, const char *pattern,
                          void (*fn)(void *ctx, const KitSymbol *s), void *ctx); /* * and ? */
 
