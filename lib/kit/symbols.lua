@@ -29,7 +29,8 @@ function M:object(pc)
   end
 end
 
--- Code without symbols or unwinding tables is cut at the addresses that were called: the greatest entry that is not above pc, in the same object.
+-- Code without symbols or unwinding tables is cut at the addresses that were called: the greatest entry that is not above pc, in
+-- the same object.
 function M:set_entries(entries)
   table.sort(entries)
   self.entries = entries
