@@ -273,12 +273,11 @@ static bool may_fault(const X64Decoded *d, const IrNative *n) {
   case ZYDIS_CATEGORY_CMOV:
   case ZYDIS_CATEGORY_SETCC:
   case ZYDIS_CATEGORY_CONVERT:
-  case ZYDIS_CATEGORY_MISC: /* lea */
   case ZYDIS_CATEGORY_NOP:
   case ZYDIS_CATEGORY_WIDENOP:
   case ZYDIS_CATEGORY_COND_BR:
   case ZYDIS_CATEGORY_UNCOND_BR: return false;
-  default: return true;
+  default: return d->insn.mnemonic != ZYDIS_MNEMONIC_LEA;
   }
 }
 
