@@ -492,8 +492,9 @@ static bool note_written(Maker *m, const Decoded *d) {
 static bool is_for_sequences(const Decoded *d) {
   ZydisInstructionCategory c = d->insn.meta.category;
   return !is_popf(d->insn.mnemonic) && !image_of(d) && d->insn.mnemonic != ZYDIS_MNEMONIC_ENTER &&
-         d->insn.mnemonic != ZYDIS_MNEMONIC_LEAVE && c != ZYDIS_CATEGORY_INTERRUPT &&
-         c != ZYDIS_CATEGORY_SYSTEM;
+         d->insn.mnemonic != ZYDIS_MNEMONIC_LEAVE &&
+         d->insn.mnemonic != ZYDIS_MNEMONIC_CLZERO /* rax may be a code address by then */ &&
+         c != ZYDIS_CATEGORY_INTERRUPT && c != ZYDIS_CATEGORY_SYSTEM;
 }
 
 static void season_enter(const Decoded *d, uint8_t *code) {
