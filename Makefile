@@ -75,8 +75,8 @@ deps:
 PRELOAD_asan := env LD_PRELOAD=$(shell $(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0
 BUSTED := $(PRELOAD_$(MODE)) lua5.4 /usr/bin/busted --lua=lua5.4 --helper=spec/helper.lua --output=spec/reporter.lua
 demo: deps
-	@$(MAKE) --no-print-directory -s all $(BUILD)/guests/rv64/demo
-	$(BUILD)/kitlua callgrind --out=$(BUILD)/callgrind.out.demo -- $(BUILD)/guests/rv64/demo
+	@$(MAKE) --no-print-directory -s all
+	$(BUILD)/kitlua callgrind --out=$(BUILD)/callgrind.out.demo -- ls -l /usr/bin >/dev/null
 test: deps
 	@$(MAKE) --no-print-directory all guests c-tests
 	$(BUSTED) --exclude-tags=verify $(SPECS)

@@ -49,6 +49,7 @@ local function profile(dir, options)
   for i, word in ipairs(options or {}) do table.insert(words, i, word) end
   local run = support.run(support.guest(dir .. "/quiet", {dir .. "/plug.so"}, words))
   assert.are.equal(0, run.status, support.describe(run))
+  assert.is_nil(run.err:find("\n%s+0%s[^\n]*@plt"), run.err)
   local seen = {}
   for name, where, object in run.err:gmatch("%d%s+(%S+)(%s+%S*)%s+%[([^%]]+)%]\n") do
     if object == "quiet" or object == "plug.so" then seen[name] = where:match("%S+") or "" end

@@ -104,7 +104,8 @@ DebugImage *debug_separate(DebugImage *d);                  /* NULL: there is no
 DebugImage *debug_with(DebugImage *d, const char *section); /* d or its separate file; NULL */
 
 /* ---- symbols.c, plt.c ---- */
-int debug_by_address(const void *a, const void *b); /* compares entries, for qsort */
+int debug_by_address(const void *a, const void *b);       /* compares entries, for qsort */
+uint64_t debug_next_symbol(DebugImage *d, uint64_t addr); /* behind addr; UINT64_MAX: none */
 /* Adds the entries of PLTs to the symbols in all, which are in debug_by_address's order. */
 void debug_plt(DebugImage *d, DebugEntries *all);
 

@@ -141,7 +141,8 @@ static void load(DebugImage *d) {
   vec_free(&all);
 }
 
-bool debug_symbol_at(DebugImage *d, uint64_t addr, DebugSymbol *out) {
+/* How many symbols begin at addr or before it. */
+static size_t up_to(DebugImage *d, uint64_t addr) {
   load(d);
   size_t low = 0, high = d->symbols.n;
   while (low < high) {
@@ -151,6 +152,16 @@ bool debug_symbol_at(DebugImage *d, uint64_t addr, DebugSymbol *out) {
     else
       low = mid + 1;
   }
+  return low;
+}
+
+uint64_t debug_next_symbol(DebugImage *d, uint64_t addr) {
+  size_t i = up_to(d, addr);
+  return i < d->symbols.n ? d->symbols.at[i].addr : UINT64_MAX;
+}
+
+bool debug_symbol_at(DebugImage *d, uint64_t addr, DebugSymbol *out) {
+  size_t low = up_to(d, addr);
   for (size_t back = 0; low > 0 && back < 8;
        back++, low--) { /* an enclosing symbol may have begun earlier */
     const DebugSymbol *s = &d->symbols.at[low - 1];
@@ -163,7 +174,9 @@ bool debug_symbol_at(DebugImage *d, uint64_t addr, DebugSymbol *out) {
 
 bool debug_is_function_entry(DebugImage *d, uint64_t addr) {
   DebugSymbol s;
-  return debug_symbol_at(d, addr, &s) && s.addr == addr && s.is_function;
+  uint64_t start, size;
+  if (debug_symbol_at(d, addr, &s)) return s.addr == addr && s.is_function;
+  return debug_extent(d, addr, &start, &size) && start == addr;
 }
 
 void debug_symbols(DebugImage *d, void (*fn)(void *ctx, const DebugSymbol *s), void *ctx) {

@@ -223,5 +223,8 @@ bool debug_extent(DebugImage *d, uint64_t addr, uint64_t *start, uint64_t *size)
   cursor_u64(&c); /* length, CIE */
   begin += (uint64_t)(int64_t)(int32_t)cursor_u32(&c);
   *size = cursor_u32(&c);
-  return !c.bad && begin == *start && addr - *start < *size;
+  if (c.bad || begin != *start || addr - *start >= *size) return false;
+  uint64_t next = debug_next_symbol(d, addr); /* one FDE describes a whole PLT */
+  if (next - *start < *size) *size = next - *start;
+  return true;
 }
