@@ -10,6 +10,9 @@ local kit = require "kit"
 local M = {}
 M.__index = M
 
+-- Code that a program makes: how far a function may reach from where it was called.
+local MADE_CODE = 64 * 1024
+
 function M.new(emu)
   return setmetatable({emu = emu, by_pc = {}, by_start = {}, frames_of = {}, objects = {}, entries = {},
     count = 0, line_low = 0, line_end = 0}, M)
@@ -50,7 +53,8 @@ local function unknown(self, pc)
   local from, size = self.emu:extent(pc)
   if from then return {name = ("0x%016x"):format(from - object.bias), address = from, size = size, object = object.path} end
   local start = entry_before(self.entries, pc)
-  if not start or not object or start < object.low then start = object and object.low or pc end
+  local lowest = object and object.low or pc - MADE_CODE
+  if not start or start < lowest or not object and self:object(start) then start = object and object.low or pc end
   local name = object and start == object.low and "???" or ("0x%016x"):format(object and start - object.bias or start)
   return {name = name, address = start, size = 1, object = object and object.path or "", unknown = true}
 end
