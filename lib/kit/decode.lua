@@ -159,7 +159,7 @@ function field.limit(_, v)
 end
 function field.handler(_, v) return v == 0 and "SIG_DFL" or v == 1 and "SIG_IGN" or ("0x%x"):format(v) end
 field.restorer = field.handler
-function field.flags(self, v, f) return self:flags(f.set, v & 0xffffffff) end
+function field.flags(self, v, f) return self:flags(f.set, v) end
 field.enum = field.flags
 
 function M:struct_of(name)
