@@ -122,6 +122,7 @@ int bind_open(lua_State *L) { /* upvalue 1: the module */
   opt.sysroot = text(L, 2, "sysroot");
   opt.debug_folders = text(L, 2, "debug_folders");
   opt.argv0 = text(L, 2, "argv0");
+  opt.cpu = text(L, 2, "cpu");
   opt.dump = text(L, 2, "dump");
   opt.interp = flag(L, 2, "interp");
   opt.one_insn = flag(L, 2, "one_insn");

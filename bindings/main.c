@@ -42,6 +42,7 @@ static const char usage[] =
     "  -i                 interactive console\n"
     "  --list             list the installed scripts\n"
     "  --sysroot DIR      where a foreign program finds its loader and libraries\n"
+    "  --cpu MODEL        what x86-64 programs see: host, x86-64, x86-64-v2, -v3, -v4\n"
     "  --debug-file-directory DIR[:DIR]  where separate debug files are, besides /usr/lib/debug\n"
     "  --trace-children   run exec'ed programs under the same script\n"
     "  --interp           interpreter only\n"
@@ -58,7 +59,8 @@ static const char usage[] =
     "ones.\n";
 
 typedef struct Command {
-  const char *script, *chunk, *sysroot, *debug_folders, *argv0, *max_regions, *code_size, *dump;
+  const char *script, *chunk, *sysroot, *cpu, *debug_folders, *argv0, *max_regions, *code_size,
+      *dump;
   bool lockstep, interactive, list, interp, one_insn, no_optimise, check_ir, trace_children,
       dispatch, stats, no_bmi, no_fma, exact;
   int script_args; /* argv index of the first script option */
@@ -122,6 +124,7 @@ static int valued_option(Command *c, int argc, char **argv, int i) {
     const char **value;
   } rows[] = {{"-e", &c->chunk},
               {"--sysroot", &c->sysroot},
+              {"--cpu", &c->cpu},
               {"--debug-file-directory", &c->debug_folders},
               {"--argv0", &c->argv0},
               {"--dump", &c->dump},
@@ -260,6 +263,7 @@ static void set_defaults(lua_State *L, const Command *c, int argc, char **argv) 
   set_number(L, "max_regions", c->max_regions, "--max-regions");
   set_number(L, "code_size", c->code_size, "--code-size");
   if (c->sysroot) lua_pushstring(L, c->sysroot), lua_setfield(L, -2, "sysroot");
+  if (c->cpu) lua_pushstring(L, c->cpu), lua_setfield(L, -2, "cpu");
   if (c->debug_folders) lua_pushstring(L, c->debug_folders), lua_setfield(L, -2, "debug_folders");
   if (c->argv0) lua_pushstring(L, c->argv0), lua_setfield(L, -2, "argv0");
   /* How an exec'ed guest comes back: this command up to "--", its script the file that it is now,

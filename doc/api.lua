@@ -14,7 +14,7 @@ return {
     },
     functions = {
       {"open", {{"command", "string[]", "program (a path, or a name looked up in PATH) and arguments"},
-        {"options", "table?", "sysroot, debug_folders (where separate debug files are, besides /usr/lib/debug; colon-separated), interp, one_insn, lockstep, dump, no_optimise, requires_dispatch, check_ir, exact, trace_children, count_insns, max_regions, code_size, no_bmi, no_fma, stats (to stderr when it closes), argv0, env (array of NAME=VALUE), reexec; for those not given, kit.options"}},
+        {"options", "table?", "sysroot, debug_folders (where separate debug files are, besides /usr/lib/debug; colon-separated), interp, one_insn, lockstep, dump, no_optimise, requires_dispatch, check_ir, exact, trace_children, count_insns, max_regions, code_size, no_bmi, no_fma, stats (to stderr when it closes), argv0, cpu (model that an x86-64 guest sees, as --cpu), env (array of NAME=VALUE), reexec; for those not given, kit.options"}},
         {{"kit.emu", "the machine, before its first instruction"}}, "Loads a program. One guest lives per process: a second open gives code BUSY.", fails = true},
       {"top", {{"counts", "kit.counter|table", "a counter, or a table key -> count"}, {"n", "integer?", "how many; 10"}},
         {{"function", "iterator: key, count"}}, "The n largest counts, in descending order: `for name, n in kit.top(counter, 5) do`."},

@@ -10,7 +10,7 @@ local kit = {}
 
 ---Loads a program. One guest lives per process: a second open gives code BUSY.
 ---@param command string[] program (a path, or a name looked up in PATH) and arguments
----@param options table|nil sysroot, debug_folders (where separate debug files are, besides /usr/lib/debug; colon-separated), interp, one_insn, lockstep, dump, no_optimise, requires_dispatch, check_ir, exact, trace_children, count_insns, max_regions, code_size, no_bmi, no_fma, stats (to stderr when it closes), argv0, env (array of NAME=VALUE), reexec; for those not given, kit.options
+---@param options table|nil sysroot, debug_folders (where separate debug files are, besides /usr/lib/debug; colon-separated), interp, one_insn, lockstep, dump, no_optimise, requires_dispatch, check_ir, exact, trace_children, count_insns, max_regions, code_size, no_bmi, no_fma, stats (to stderr when it closes), argv0, cpu (model that an x86-64 guest sees, as --cpu), env (array of NAME=VALUE), reexec; for those not given, kit.options
 ---@return kit.emu the machine, before its first instruction
 function kit.open(command, options) end
 

@@ -156,6 +156,12 @@ static const IrInsn *last_of(const IrBlock *b) {
   return &b->region->insns[b->first_insn + b->n_insns - 1];
 }
 
+static void fetch_fault(CoreThread *t) {
+  int code;
+  uint64_t address = core_unfetchable(t->emu, t->state->pc, &code);
+  t->emu->os->fault(t, SIGSEGV, code, address);
+}
+
 static void region_trap(CoreThread *t, const IrExit *x) {
   Emu *emu = t->emu;
   uint64_t pc = t->state->pc;
@@ -174,7 +180,6 @@ static void region_trap(CoreThread *t, const IrExit *x) {
     core_undo(t, x->block, pc);
     emu->os->fault(t, SIGILL, ILL_ILLOPC, pc);
     break;
-  case IR_TRAP_FETCH: emu->os->fault(t, SIGSEGV, SEGV_MAPERR, pc); break;
   case IR_TRAP_FENCE_I: /* stores to translated pages have invalidated them already */
   case IR_TRAP_NEXT: break;
   }
@@ -218,8 +223,7 @@ static void run_regions(CoreThread *t, IrSucc **link, bool *single) {
                 : one          ? core_region_single(emu, s->pc)
                                : core_region(emu, s->pc);
   if (!r) {
-    const CoreArea *a = core_area(emu, s->pc);
-    emu->os->fault(t, SIGSEGV, a && a->start <= s->pc ? SEGV_ACCERR : SEGV_MAPERR, s->pc);
+    fetch_fault(t);
     *link = NULL;
     return;
   }

@@ -15,6 +15,8 @@ _Noreturn void core_thread_vanish(CoreThread *t); /* ends the host thread, whate
 
 /* Region of exactly one instruction (stepping up to an exact count). */
 IrRegion *core_region_single(Emu *emu, uint64_t pc);
+/* The first byte at or behind pc that keeps an instruction there from being fetched; why: si_code. */
+uint64_t core_unfetchable(Emu *emu, uint64_t pc, int *code);
 /* The same, to be executed once, now. */
 IrRegion *core_region_once(Emu *emu, uint64_t pc);
 IrLinks *core_links(const Emu *emu);

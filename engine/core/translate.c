@@ -8,6 +8,7 @@
  *
  * Dropped regions may still be executing (a hook or a store invalidated them): they are freed by
  * core_reap, between regions. The generation counter breaks every link between regions at once. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,12 +237,30 @@ static size_t fetch(Emu *emu, uint64_t pc, const uint8_t **code) {
   return avail;
 }
 
+uint64_t core_unfetchable(Emu *emu, uint64_t pc, int *code) {
+  uint64_t at = pc, end = pc + emu->guest->max_insn;
+  const CoreArea *a = core_area(emu, at);
+  while (a && a->start <= at && a->prot & PROT_EXEC && a->end < end)
+    a = core_area(emu, at = a->end);
+  *code = a && a->start <= at ? SEGV_ACCERR : SEGV_MAPERR;
+  return at;
+}
+
 void core_replace(Emu *emu, uint64_t pc, bool on) {
   uintptr_t n = (uintptr_t)map_get(&emu->replaced, pc) + (on ? 1 : -1);
   if (n)
     map_put(&emu->replaced, pc, (void *)n);
   else
     map_remove(&emu->replaced, pc);
+}
+
+/* Is a whole instruction there? */
+static bool can_fetch(Emu *emu, uint64_t pc) {
+  const uint8_t *code;
+  GuestInsn insn;
+  size_t avail = fetch(emu, pc, &code);
+  return avail >= emu->guest->max_insn ||
+         (avail && emu->guest->decode(code, avail, pc, &insn) != GUEST_DECODE_TRUNCATED);
 }
 
 static bool is_done(const Growth *g, uint64_t pc) {
@@ -283,7 +302,8 @@ static void grow_block(Growth *g, uint64_t pc) {
     GuestInsn insn;
     GuestDecode d = avail ? guest->decode(code, avail, pc, &insn) : GUEST_DECODE_TRUNCATED;
     if (d == GUEST_DECODE_TRUNCATED) {
-      ir_trap(b, n ? IR_TRAP_NEXT : IR_TRAP_FETCH, pc);
+      ir_trap(b, IR_TRAP_NEXT,
+              pc); /* whoever gets there asks again, and may find it mapped by then */
       return;
     }
     if (n && (is_done(g, pc) || is_full(g))) {
@@ -357,8 +377,7 @@ static void look_behind(Emu *emu, IrRegion *r) {
 
 static IrRegion *translate(Emu *emu, uint64_t pc, bool single) {
   CoreCache *c = emu->cache;
-  const uint8_t *code;
-  if (!fetch(emu, pc, &code)) return NULL;
+  if (!can_fetch(emu, pc)) return NULL;
   Growth g = {.c = c,
               .entry = pc,
               .max_insns = single ? 1 : REGION_INSNS,

@@ -129,6 +129,9 @@ typedef struct Guest {
   /* The CPU model that the program is to see ("x86-64-v2"); false: there is no such. NULL: no choice.
    */
   bool (*set_cpu)(IrState *s, const char *model);
+  /* Does the program see this feature of the host's /proc/cpuinfo ("avx2")? NULL: cpuinfo is not the
+   * host's. */
+  bool (*shows_feature)(const IrState *s, const char *name);
   /* Flags that are dead at pc, as the code there (`avail` bytes) overwrites them before it reads
    * them: IR_FLAG_* (ir/native.h). NULL: not a guest of native operations. */
   uint16_t (*dead_flags)(const uint8_t *code, size_t avail, uint64_t pc);

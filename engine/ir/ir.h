@@ -115,7 +115,6 @@ typedef enum IrTrap {
   IR_TRAP_BREAKPOINT, /* ebreak, int3: pc stays at the instruction, whatever next_pc says */
   IR_TRAP_ILLEGAL,    /* pc stays likewise */
   IR_TRAP_FENCE_I,    /* instruction fetch must see earlier stores: goes on behind it */
-  IR_TRAP_FETCH,      /* the pc cannot be fetched: SIGSEGV at pc */
   IR_TRAP_NEXT,       /* region limit reached: plain exit to succ[0] */
 } IrTrap;
 

@@ -169,6 +169,13 @@ static KitStatus load_program(Emu *emu, const Words *argv, const char *path, con
   t->os = xcalloc(1, sizeof(OsThread));
   ((OsThread *)t->os)->alt_flags = SS_DISABLE;
   emu->guest->reset(t->state);
+  const char *cpu = emu->opt.cpu;
+  if (cpu && !(emu->guest->set_cpu && emu->guest->set_cpu(t->state, cpu)))
+    return core_fail(emu, KIT_E_ARGUMENT,
+                     emu->guest->set_cpu
+                         ? "no processor model '%s' (host, x86-64, x86-64-v2, -v3, -v4)"
+                         : "'%s': a processor model can be chosen for x86-64 programs only",
+                     cpu);
   t->state->pc = dynamic ? interp.entry : prog.entry;
   guest_set_reg(emu->guest, t->state, emu->guest->abi.sp, sp);
   emu->threads_first = t;

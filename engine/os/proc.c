@@ -206,10 +206,34 @@ static void view_limits(CoreThread *t, CoreThread *of, FILE *f) {
   free(line);
 }
 
+/* The host's, less the features that the guest is not shown. */
+static void filter_cpuinfo(CoreThread *t, FILE *f) {
+  FILE *host = fopen("/proc/cpuinfo", "re");
+  char *line = NULL, *save;
+  size_t cap = 0;
+  while (host && getline(&line, &cap, host) > 0) {
+    char *colon = strchr(line, ':');
+    if (!colon || (strncmp(line, "flags", 5) && strncmp(line, "vmx flags", 9))) {
+      fputs(line, f);
+    } else if (line[0] == 'f') {
+      fprintf(f, "%.*s:", (int)(colon - line), line);
+      for (char *word = strtok_r(colon + 1, " \n", &save); word;
+           word = strtok_r(NULL, " \n", &save))
+        if (t->emu->guest->shows_feature(t->state, word)) fprintf(f, " %s", word);
+      fputc('\n', f);
+    }
+  }
+  if (host) fclose(host);
+  free(line);
+}
+
 static void view_cpuinfo(CoreThread *t, CoreThread *of, FILE *f) {
   long n = sysconf(_SC_NPROCESSORS_ONLN);
-  (void)t;
   (void)of;
+  if (t->emu->guest->shows_feature) {
+    filter_cpuinfo(t, f);
+    return;
+  }
   for (long i = 0; i < n; i++)
     fprintf(f,
             "processor\t: %ld\nhart\t\t: %ld\nisa\t\t: "
@@ -255,8 +279,7 @@ int os_proc_open(CoreThread *t, const char *path, int flags) {
   if (os_proc_hidden(t, path)) return -ENOENT;
   const char *name = own_file(t, path, &of);
   const struct View cpuinfo = {"cpuinfo", view_cpuinfo};
-  const struct View *view =
-      t->emu->guest->generic_syscalls && !strcmp(path, "/proc/cpuinfo") ? &cpuinfo : NULL;
+  const struct View *view = !strcmp(path, "/proc/cpuinfo") ? &cpuinfo : NULL;
   for (size_t i = 0; name && i < sizeof views / sizeof *views; i++)
     if (!strcmp(views[i].name, name)) view = &views[i];
   if (view) return (flags & O_ACCMODE) != O_RDONLY ? -EACCES : make_file(t, of, view, flags);

@@ -44,6 +44,22 @@ describe("retired x86-64 instructions", function()
     assert.are.equal(1217, (kitlua_count(TOOLS .. "x64_counts", {})))
   end)
 
+  it("do not depend on the machine when the program is shown a model: --cpu", function()
+    local function seen(options) return support.run(support.guest(TOOLS .. "x64_machine", {}, options)).out end
+    local function features(model)
+      local run = support.run(support.guest("/bin/cat", {"/proc/cpuinfo"}, {"--cpu", model}))
+      return run.out:match("\nflags[^\n]*") .. " "
+    end
+    assert.are_not.equal(seen{"--cpu", "x86-64"}, seen{"--cpu=x86-64-v2"})
+    assert.are.equal(seen{}, seen{"--cpu", "host"})
+    assert.is_truthy(features("x86-64-v2"):find(" sse4_2 "))
+    assert.is_nil(features("x86-64-v2"):find(" avx"))
+    assert.is_nil(features("x86-64"):find(" sse4_2 "))
+    local refused = support.run(support.guest("/bin/true", {}, {"--cpu", "i386"}))
+    assert.are.equal(125, refused.status)
+    assert.is_truthy(refused.err:find("no processor model 'i386'", 1, true))
+  end)
+
   -- Static programs: start of libc, output, calls, signals that fix and resume, longjmp, floating point.
   for _, case in ipairs{
     {"hello"}, {"args", "one", "two"}, {"exitcode", "42"}, {"sigfix"}, {"longjmp"}, {"fib", "12"}, {"cat"},

@@ -15,16 +15,24 @@ typedef struct Words {
   uint32_t a, b, c, d;
 } Words;
 
-/* Features of the levels: of leaf 1's ecx, leaf 7's ebx, leaf 0x80000001's ecx; and of XCR0. */
+/* Features of the levels: of leaf 1's ecx, leaf 7's ebx, leaf 0x80000001's ecx; and of XCR0; what
+ * Linux calls them in /proc/cpuinfo (the first level's: all of the two edx, which are not masked).
+ */
 static const struct {
   uint32_t one_c, seven_b, extended_c;
   uint64_t xcr0;
+  const char *names; /* each with a space before and behind */
 } levels[] = {
-    [V1] = {.xcr0 = 3},
-    [V2] = {BIT(0) | BIT(9) | BIT(13) | BIT(19) | BIT(20) | BIT(23), 0, BIT(0), 3},
+    [V1] = {.xcr0 = 3,
+            .names = " fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 pn "
+                     "clflush dts acpi mmx fxsr sse sse2 ss ht tm ia64 pbe syscall mp nx mmxext "
+                     "fxsr_opt pdpe1gb rdtscp lm 3dnowext 3dnow cpuid hypervisor "},
+    [V2] = {BIT(0) | BIT(9) | BIT(13) | BIT(19) | BIT(20) | BIT(23), 0, BIT(0), 3,
+            " pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm "},
     [V3] = {BIT(12) | BIT(22) | BIT(26) | BIT(27) | BIT(28) | BIT(29), BIT(3) | BIT(5) | BIT(8),
-            BIT(5), 7},
-    [V4] = {0, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), 0, 0xe7},
+            BIT(5), 7, " fma movbe xsave osxsave avx f16c bmi1 avx2 bmi2 abm "},
+    [V4] = {0, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), 0, 0xe7,
+            " avx512f avx512dq avx512cd avx512bw avx512vl "},
 };
 
 static uint64_t xcr0_of(uint64_t cpu) {
@@ -42,6 +50,26 @@ static void mask_level(uint64_t cpu, uint32_t leaf, uint32_t sub, Words *w) {
   if (leaf == 7) *w = (Words){.b = sub ? 0 : w->b & seven_b};
   if (leaf == 0x80000001) w->c &= extended_c;
   if (leaf == 0xd && cpu < V3) *w = (Words){0};
+}
+
+static bool listed(const char *names, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = names; (at = strstr(at, name)); at += n)
+    if (at[-1] == ' ' && at[n] == ' ') return true;
+  return false;
+}
+
+/* What mask_hidden hides goes by these names. */
+bool x64_shows_feature(const IrState *s, const char *name) {
+  static const char hidden[] =
+      " monitor vmx smx pdcm sgx sgx_lc hle rtm mpx pku ospke waitpkg user_shstk ibt aes_kl kl "
+      "uintr rtm_always_abort tsxldtrk pconfig arch_lbr amx_bf16 amx_tile amx_int8 amx_fp16 fred "
+      "lkgs svm lwp mwaitx ";
+  uint64_t cpu = ((const X64State *)s)->cpu;
+  if (cpu == HOST) return !listed(hidden, name);
+  for (uint64_t level = V1; level <= cpu; level++)
+    if (listed(levels[level].names, name)) return true;
+  return false;
 }
 
 /* monitor, VMX, SMX, PDCM; SGX, HLE, RTM, MPX; PKU, CET, WAITPKG, key locker; UINTR, AMX;

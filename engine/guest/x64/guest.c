@@ -91,5 +91,6 @@ const Guest x64_guest = {
     .signal_pop = x64_signal_pop,
     .enter_syscall = enter_syscall,
     .set_cpu = x64_set_cpu,
+    .shows_feature = x64_shows_feature,
     .dead_flags = x64_dead_flags,
 };

@@ -31,6 +31,7 @@ int x64_disasm(const GuestInsn *insn, char *buf, size_t size);
 enum { X64_BASE_GS = 1, X64_BASE_WRITE = 2, X64_BASE_32 = 4 };
 extern const IrHelper x64_cpuid, x64_xgetbv, x64_base;
 bool x64_set_cpu(IrState *s, const char *model);
+bool x64_shows_feature(const IrState *s, const char *name);
 /* sigframe.c */
 bool x64_signal_push(IrState *s, const GuestSignal *sig, const GuestMem *mem);
 bool x64_signal_pop(IrState *s, GuestSignal *out, const GuestMem *mem);

@@ -83,7 +83,9 @@ typedef struct KitOptions {
   const char *const *envp; /* NULL: this process's environment */
   const char *argv0;       /* what the guest sees as argv[0]; NULL: argv[0] */
   const char
-      *sysroot; /* where a foreign guest finds loader and libraries; NULL: the guest's default */
+      *sysroot;    /* where a foreign guest finds loader and libraries; NULL: the guest's default */
+  const char *cpu; /* what an x86-64 guest sees of the processor: "host" (NULL: that), "x86-64",
+                      "x86-64-v2", "x86-64-v3", "x86-64-v4" */
   const char *debug_folders; /* where separate debug files are, besides /usr/lib/debug;
                                 colon-separated */
   bool interp;               /* interpreter only */
