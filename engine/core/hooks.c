@@ -325,6 +325,11 @@ static void hook_emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   core_guard_end(w, g);
 }
 
+static IrRef hook_near(CoreProbe *p, CoreWeaver *w, IrRef addr, uint32_t size) {
+  return core_emit(w, IR_plane_test, addr, (IrRef)size, 0,
+                   (uint64_t)(uintptr_t)core_plane_ir(hook_of(p)->plane));
+}
+
 KitStatus kit_hook_add(KitEmu *emu, const KitHookSpec *spec, KitHook **out) {
   return core_hook_add_plane(emu, spec, NULL, &(KitPlaneCheck){0}, out);
 }
@@ -344,6 +349,7 @@ KitStatus core_hook_add_plane(Emu *emu, const KitHookSpec *spec, CorePlane *plan
                          .may_stop = !check->loose_stop,
                          .wants = hook_wants,
                          .emit = hook_emit,
+                         .near = plane && core_plane_ir(plane)->window ? hook_near : NULL,
                          .pc = spec->filter.pc,
                          .pc_len = spec->filter.pc_len};
   KitHook **q = &emu->hooks->by_event[spec->event];

@@ -158,9 +158,23 @@ static bool weave_access(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const
 
 static uint64_t record(const IrNative *n) { return (uint64_t)(uintptr_t)n; }
 
+/* A value that is 0 if no probe minds what lies where the elements are; 0: cannot be said. */
+static IrRef near_elements(CoreWeaver *w, const CoreSite *s, const IrNative *n) {
+  IrRef addr = 0, any = 0;
+  for (CoreProbe *p = w->emu->hooks->probes; p; p = p->next) {
+    if (!(p->sites >> s->kind & 1) || (p->wants && !p->wants(p, s))) continue;
+    if (!n->span || !p->near) return 0;
+    if (!addr) addr = core_emit(w, IR_ea, 0, 0, 0, record(n));
+    IrRef near = p->near(p, w, addr, n->span);
+    any = any ? core_emit(w, IR_or, any, near, 0, 0) : near;
+  }
+  return any;
+}
+
 /* The accesses of an instruction whose vector registers say which there are. */
 static bool weave_elements(CoreWeaver *w, CoreSite *s, const IrNative *n) {
   bool stops = false;
+  uint32_t near = core_guard_begin(w, near_elements(w, s, n));
   for (unsigned i = 0; i < n->n_elements; i++) {
     s->addr = core_emit(w, IR_element, (IrRef)i, 0, 0, record(n));
     IrRef none = core_emit_imm(w, IR_NO_ELEMENT);
@@ -168,6 +182,7 @@ static bool weave_elements(CoreWeaver *w, CoreSite *s, const IrNative *n) {
     stops |= offer(w, s);
     core_guard_end(w, g);
   }
+  core_guard_end(w, near);
   return stops;
 }
 

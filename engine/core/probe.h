@@ -55,6 +55,8 @@ struct CoreProbe {
   bool may_stop; /* may set the state's stop flag: the pass adds stop_if_asked behind its sites */
   bool (*wants)(CoreProbe *p, const CoreSite *site); /* NULL: all of its kinds */
   void (*emit)(CoreProbe *p, CoreWeaver *w, const CoreSite *site);
+  /* SITE_ACCESS: a value that is 0 if no access within these bytes would matter. May be NULL. */
+  IrRef (*near)(CoreProbe *p, CoreWeaver *w, IrRef addr, uint32_t size);
   /* The block was entered (its SITE_BLOCK operations ran) but only its first `retired` instructions
    * were. May be NULL. */
   void (*undo)(CoreProbe *p, CoreThread *t, const IrBlock *block, uint32_t retired);

@@ -85,7 +85,8 @@ struct IrNative {
    * element's size and direction. NULL: accesses are as they are. */
   uint64_t (*element)(const IrState *s, const IrNative *native, unsigned n);
   uint8_t n_elements;
-  uint8_t vector;     /* number of the index register (gathers) or of the mask; `element`'s own */
+  uint8_t span;   /* bytes from accesses[0]'s address on in which all elements lie; 0: anywhere */
+  uint8_t vector; /* number of the index register (gathers) or of the mask; `element`'s own */
   uint8_t mask, lane; /* `element`'s own */
 };
 

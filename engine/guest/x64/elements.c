@@ -96,6 +96,7 @@ static void element_is(IrNative *n, uint64_t (*fn)(const IrState *, const IrNati
                        unsigned count, unsigned size) {
   n->element = fn;
   n->n_elements = (uint8_t)count;
+  n->span = fn == masked || fn == broadcast ? (uint8_t)(count * size) : 0;
   n->accesses[0].size = (uint16_t)size;
 }
 
