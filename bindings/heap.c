@@ -252,8 +252,48 @@ static int emu_stack_frames(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_heap_methods[] = {
-    {"heap", emu_heap}, {"stack", emu_stack}, {"stack_frames", emu_stack_frames}, {NULL, NULL}};
+/* ---- client requests --------------------------------------------------------------------------- */
+
+typedef struct Requests {
+  Bind *bind;
+  int fn;
+} Requests;
+
+static void on_request(void *user, KitEmu *emu, KitRequest *r) {
+  Requests *q = user;
+  lua_State *L = q->bind->L;
+  int ok;
+  (void)emu;
+  if (!lua_checkstack(L, 16)) return;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, q->fn);
+  lua_pushinteger(L, (lua_Integer)r->code);
+  for (int i = 0; i < 5; i++) lua_pushinteger(L, (lua_Integer)r->args[i]);
+  if (!bind_call(q->bind, 6, 1)) return;
+  uint64_t v = (uint64_t)lua_tointegerx(L, -1, &ok);
+  if (ok) r->result = v;
+  lua_pop(L, 1);
+}
+
+/* emu:requests(fn): fn(code, a1 ... a5) -> integer result, or nothing for the program's default */
+static int emu_requests(lua_State *L) {
+  Bind *b = bind_emu(L, 1);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  Requests *q = lua_newuserdatauv(L, sizeof *q, 0);
+  lua_pushvalue(L, 2);
+  *q = (Requests){b, luaL_ref(L, LUA_REGISTRYINDEX)};
+  b->L = b->running ? b->L : L;
+  if (kit_requests(b->emu, on_request, q)) return bind_failure(L, b);
+  bind_anchor(L, 1, q);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+const luaL_Reg bind_heap_methods[] = {{"requests", emu_requests},
+                                      {"heap", emu_heap},
+                                      {"stack", emu_stack},
+                                      {"stack_frames", emu_stack_frames},
+                                      {NULL, NULL}};
 
 void bind_open_heap(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", heap_gc}, {"__tostring", heap_tostring}, {NULL, NULL}};

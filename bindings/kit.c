@@ -127,6 +127,7 @@ int luaopen_kit(lua_State *L) {
   bind_open_hooks(L);
   bind_open_fast(L);
   bind_open_heap(L);
+  bind_open_heap(L);
   bind_open_emu(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, "kit.emus"); /* Bind * -> emu, weak */
   lua_createtable(L, 0, 1);

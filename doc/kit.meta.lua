@@ -140,6 +140,11 @@ function kit_emu:plane(options) end
 ---@return kit.heap 
 function kit_emu:heap(options) end
 
+---Client requests of programs built with Valgrind's headers.
+---@param fn function fn(code, a1 ... a5) -> integer result, or nothing: the program's default
+---@return true 
+function kit_emu:requests(fn) end
+
 ---Takes the call stack, quickly.
 ---@param max integer|nil frames; 12
 ---@param tid integer|nil 

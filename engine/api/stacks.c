@@ -10,7 +10,7 @@
 #include "debug/debug.h"
 
 #define CACHE 4096 /* rules at hand; a power of two */
-#define LIMIT 256  /* frames */
+#define LIMIT 512  /* frames */
 
 typedef struct Rule {
   uint64_t pc;

@@ -14,7 +14,9 @@ struct CoreWeaver {
   IrOp *ops; /* the new operations, IR_MAX_OPS long */
   uint32_t n;
   IrRef *renamed; /* old reference -> new */
-  bool stops;     /* some probe of this region may stop */
+  bool
+      stops; /* some probe may ask for a stop once an instruction is done: at its block's end, that is
+                 the next block's beginning. Before instructions and blocks, it is right there. */
 };
 
 IrRef core_emit(CoreWeaver *w, IrOpcode code, IrRef a, IrRef b, IrRef c, uint64_t imm) {
@@ -367,7 +369,8 @@ void core_instrument(Emu *emu, IrRegion *r) {
   if (!h->renamed) h->renamed = xmalloc(sizeof *h->renamed * IR_MAX_OPS);
   CoreWeaver w = {.emu = emu, .r = r, .ops = h->woven, .renamed = h->renamed};
   memset(w.renamed, 0, r->n_ops * sizeof *w.renamed);
-  for (CoreProbe *p = h->probes; p; p = p->next) w.stops |= p->may_stop;
+  for (CoreProbe *p = h->probes; p; p = p->next)
+    w.stops |= p->may_stop && p->sites & ~(1u << SITE_EXEC | 1u << SITE_BLOCK);
   core_emit(&w, IR_nop, 0, 0, 0, 0);
   for (uint32_t i = 0; i < r->n_blocks; i++) weave_block(&w, &r->blocks[i]);
   r->ops = w.ops; /* of native operations: as long as the builder's */

@@ -9,7 +9,21 @@
 
 #include "core/area.h"
 
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
 #define GIVE_BACK (1u << 20) /* guest bytes: clearing more than this returns the pages */
+
+/* At the line, if nothing is there: translated code can make most of a power of two. */
+static uint8_t *reserve(uint64_t size) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *line = (void *)(uintptr_t)CORE_LINE;
+  void *w = mmap(line, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (w != MAP_FAILED && w != line) munmap(w, size); /* a kernel that takes it for a hint */
+  if (w != line) w = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+  return w == MAP_FAILED ? NULL : w;
+}
 
 CorePlane *core_plane_new(Emu *emu, const char *name, uint32_t bits) {
   CorePlane *p = xcalloc(1, sizeof *p);
@@ -18,9 +32,7 @@ CorePlane *core_plane_new(Emu *emu, const char *name, uint32_t bits) {
   p->ir.bits = bits;
   p->ir.shift = bits == 1 ? 3 : bits == 2 ? 2 : 0;
   if (bits <= 2) {
-    void *w = mmap(NULL, CORE_LINE >> p->ir.shift, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    p->ir.window = w == MAP_FAILED ? NULL : w;
+    p->ir.window = reserve(CORE_LINE >> p->ir.shift);
     p->ir.limit = CORE_LINE;
     if (p->ir.window) madvise(p->ir.window, CORE_LINE >> p->ir.shift, MADV_DONTDUMP);
   }
@@ -63,13 +75,24 @@ static void set_value(const CorePlane *p, uint8_t *base, uint64_t i, uint8_t v) 
   base[bit / 8] = (uint8_t)((base[bit / 8] & ~mask) | (v << (bit & 7) & mask));
 }
 
+/* Bits [from, to) of a byte become those of the pattern. */
+static void fill_part(uint8_t *byte, unsigned from, unsigned to, uint8_t pattern) {
+  uint8_t mask = (uint8_t)((1u << to) - (1u << from));
+  *byte = (uint8_t)((*byte & ~mask) | (pattern & mask));
+}
+
 static void fill_values(const CorePlane *p, uint8_t *base, uint64_t from, uint64_t n, uint8_t v) {
-  uint64_t per = 8 / p->ir.bits;
-  uint8_t pattern = 0;
-  for (uint64_t i = 0; i < per; i++) pattern = (uint8_t)(pattern | v << (i * p->ir.bits));
-  for (; n && from % per; from++, n--) set_value(p, base, from, v);
-  memset(base + from / per, pattern, n / per);
-  for (from += n / per * per, n %= per; n; from++, n--) set_value(p, base, from, v);
+  static const uint8_t repeat[9] = {[1] = 0xff, [2] = 0x55, [8] = 1};
+  uint64_t bits = p->ir.bits, first = from * bits, end = (from + n) * bits;
+  uint8_t pattern = (uint8_t)(repeat[bits] * v);
+  if (!n) return;
+  if (first / 8 == end / 8) {
+    fill_part(base + first / 8, first & 7, end & 7, pattern);
+    return;
+  }
+  if (first & 7) fill_part(base + first / 8, first & 7, 8, pattern);
+  if (end & 7) fill_part(base + end / 8, 0, end & 7, pattern);
+  memset(base + (first + 7) / 8, pattern, end / 8 - (first + 7) / 8);
 }
 
 /* First non-zero value in [from, from+n); n if there is none. */

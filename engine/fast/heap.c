@@ -178,11 +178,22 @@ static HeapBlock *dequeue(HeapQueue *q) {
   return b;
 }
 
-static void into_quarantine(HeapCall *c, HeapBlock *b) {
+/* Whose quarantine is over next has not been looked at for long: fetched while there is time. */
+static void fetch_next(const KitHeap *h, const HeapBlock *b) {
+  if (!b) return;
+  __builtin_prefetch(b->next);
+  __builtin_prefetch(cell(h, b->addr));
+  const IrPlane *plane = core_plane_ir(h->plane);
+  if (plane->window) __builtin_prefetch(plane->window + (b->addr >> 3));
+  __builtin_prefetch((const void *)(uintptr_t)b->addr);
+}
+
+/* Before a new block is made, not when one is freed: the block freed last is always there. */
+static void end_quarantine(HeapCall *c) {
   KitHeap *h = c->heap;
-  enqueue(b->size >= h->spec.big ? &h->big : &h->quarantine, b);
   while (h->big.bytes + h->quarantine.bytes > h->spec.freelist)
     recycle(c, dequeue(h->big.first ? &h->big : &h->quarantine));
+  fetch_next(h, h->quarantine.first);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -203,6 +214,7 @@ static void fill_bytes(uint64_t va, int byte, uint64_t len) {
 
 static uint64_t allocate(HeapCall *c, uint64_t size, uint64_t align, bool zero) {
   KitHeap *h = c->heap;
+  end_quarantine(c);
   HeapBlock *b = size <= MAXIMUM ? chunk_for(c, size, align) : NULL;
   if (!b) return 0;
   b->size = size;
@@ -249,7 +261,7 @@ static void release(HeapCall *c, HeapBlock *b) {
   if (h->spec.free_fill >= 0) fill_bytes(b->addr, h->spec.free_fill, b->size);
   h->usage.bytes -= b->size;
   h->usage.blocks--;
-  into_quarantine(c, b);
+  enqueue(b->size >= h->spec.big ? &h->big : &h->quarantine, b);
 }
 
 static bool is_fishy(HeapCall *c, const char *argument, uint64_t n) {
@@ -268,8 +280,9 @@ uint64_t heap_malloc(HeapCall *c) {
 
 uint64_t heap_calloc(HeapCall *c) {
   uint64_t size;
+  if (__builtin_mul_overflow(c->a[0], c->a[1], &size)) return 0;
   if (is_fishy(c, "nmemb", c->a[0]) || is_fishy(c, "size", c->a[1])) return 0;
-  return __builtin_mul_overflow(c->a[0], c->a[1], &size) ? 0 : allocate(c, size, 16, true);
+  return allocate(c, size, 16, true);
 }
 
 /* Always another block: what still points to the old one is found. */

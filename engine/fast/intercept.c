@@ -104,8 +104,8 @@ static bool wants(CoreProbe *p, const CoreSite *s) { return function_at(p, s->pc
 
 static void emit(CoreProbe *p, CoreWeaver *w, const CoreSite *s) {
   Site *site = core_weaver_alloc(w, sizeof *site);
-  *site =
-      (Site){.out = {.fn = callout, .pc = s->pc, .kind = KIT_EV_EXEC}, .fn = function_at(p, s->pc)};
+  *site = (Site){.out = {.fn = callout, .pc = s->pc, .kind = KIT_EV_EXEC, .light = true},
+                 .fn = function_at(p, s->pc)};
   site->out.owner = ((HeapProbe *)p)->heap;
   IrRef zero = core_emit_imm(w, 0);
   core_emit(w, IR_callout, zero, zero, 0, (uint64_t)(uintptr_t)&site->out);

@@ -83,6 +83,14 @@ typedef struct GuestMem {
   bool (*write)(void *ctx, uint64_t va, const void *buf, size_t n);
 } GuestMem;
 
+/* How programs make client requests (valgrind.h): bytes, of which the last `trigger` are the
+ * instruction that is one; registers with the address of the arguments and with the result. */
+typedef struct GuestRequest {
+  const uint8_t *code; /* NULL: they cannot */
+  uint8_t size, trigger;
+  int16_t args, result;
+} GuestRequest;
+
 typedef struct Guest {
   const char *name;           /* "riscv64", as emu.arch shows it */
   uint16_t elf_machine;       /* EM_* */
@@ -101,10 +109,11 @@ typedef struct Guest {
   const uint8_t *sigreturn_code; /* instructions that call rt_sigreturn, for the trampoline */
   size_t sigreturn_code_size;
   const uint8_t *return_code; /* an instruction that returns to the caller; max_insn bytes */
-  IrConvention convention;    /* what lives in host registers in lifted code */
-  uint32_t n_ids;             /* rows of the instruction table */
-  bool coherent_code;     /* a store changes code at once (x86); else only a fence makes it seen */
-  bool breakpoint_behind; /* a breakpoint trap leaves the pc behind the instruction */
+  GuestRequest request;
+  IrConvention convention; /* what lives in host registers in lifted code */
+  uint32_t n_ids;          /* rows of the instruction table */
+  bool coherent_code;      /* a store changes code at once (x86); else only a fence makes it seen */
+  bool breakpoint_behind;  /* a breakpoint trap leaves the pc behind the instruction */
 
   GuestDecode (*decode)(const uint8_t *code, size_t avail, uint64_t pc, GuestInsn *out);
   /* Appends the instruction's operations after its `insn`; a branch, trap or syscall ends the

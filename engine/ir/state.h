@@ -124,6 +124,8 @@ struct IrCallout {
   uint32_t aux;  /* event-specific: instruction count of a block, branch kind, ... */
   uint32_t kind; /* event kind, for the printer and the owner */
   void *owner;   /* the hook */
+  bool
+      light; /* stands for a call that the guest makes: what its ABI lets a callee change may change */
 };
 
 /* `nth` gives 1 when `left` reaches 0, which then starts again from `every`. Begin with left =

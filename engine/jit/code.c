@@ -377,6 +377,7 @@ static void make_stubs(Jit *j) {
     make_enter(j, &x);
     make_leave(j, &x);
     make_call_full(j, &x);
+    j->call_light = j->call_full;
     make_call_keep(j, &x);
   }
   make_cs_call(j, &x);

@@ -61,8 +61,8 @@ struct Jit {
   /* Stubs, executable addresses. native_indirect: what an indirect branch does that finds
    * another region than its target's; from native_checked on it has seen that nobody interrupts. */
   uint8_t *native_indirect, *native_checked, *native_missed;
-  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *cs_call, *cs_ret, *cs_jump,
-      *calls_end, *indirect, *indirect_even;
+  uint8_t *enter, *enter_end, *leave, *call_full, *call_keep, *call_light, *cs_call, *cs_ret,
+      *cs_jump, *calls_end, *indirect, *indirect_even;
 
   VEC(JitSite) sites;
   VEC(JitRegion *) regions; /* in code order */

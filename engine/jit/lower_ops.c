@@ -569,7 +569,8 @@ void low_call(Lower *l, uint32_t k, JitFn *fn, uint64_t imm, IrRef a, IrRef b, I
   if (full) low_say_where(l);
   x64_mov_imm(&l->x, RAX, (uint64_t)(uintptr_t)fn);
   x64_mov_imm(&l->x, RCX, imm);
-  low_call_on_host(l, full ? l->j->call_full : l->j->call_keep);
+  bool light = op->code == IR_callout && ((const IrCallout *)(uintptr_t)imm)->light;
+  low_call_on_host(l, light ? l->j->call_light : full ? l->j->call_full : l->j->call_keep);
   if (ir_op_info[op->code].result != IR_NONE && l->p->uses[k]) low_result(l, (IrRef)k, RAX);
 }
 

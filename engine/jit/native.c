@@ -176,11 +176,7 @@ static void flags_out(const Jit *j, IrState *s) {
 
 static void flags_in(const Jit *j, IrState *s) { s->jit.status = status_of(*flags_slot(j, s)); }
 
-/* Calls the JitFn in rax with rcx = imm, args[0] = a, args[1] = b, rdx = c, on the host's stack.
- * rax rcx rdx rsi rsp are in the state, and the status flags in jit.status; so is all else when
- * the function runs, which may change it. */
-void jit_native_call(Jit *j, X64 *x) {
-  j->call_full = j->call_keep = jit_rx_of(j, x);
+static void native_call(Jit *j, X64 *x, bool light) {
   jit_move_pins(j, x, true);
   x64_ri(x, X64_ALU_I, ALU_SUB, RSP, 8);
   take_flags(j, x);
@@ -188,23 +184,29 @@ void jit_native_call(Jit *j, X64 *x) {
   x64_rr(x, X64_MOV_LOAD, R13, RCX);
   x64_rr(x, X64_MOV_LOAD, R14, RDX);
   set_fs_base(x, STATE(host_fs));
-  move_vectors(j, x, true);
-  x64_rm(x, X64_MXCSR, 3, x64_gs(legacy(j) + IR_LEGACY_MXCSR));
-  x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.host_mxcsr)));
-  x64_mov_imm(x, RDI, (uint64_t)(uintptr_t)j);
-  x64_rm(x, X64_MOV_LOAD, RSI, x64_gs(STATE(jit.self)));
-  jit_call_c(x, (const void *)(uintptr_t)flags_out);
-  x64_rr(x, X64_MOV_LOAD, RCX, R13);
-  x64_rr(x, X64_MOV_LOAD, RDX, R14);
+  if (!light) {
+    move_vectors(j, x, true);
+    x64_rm(x, X64_MXCSR, 3, x64_gs(legacy(j) + IR_LEGACY_MXCSR));
+    x64_rm(x, X64_MXCSR, 2, x64_gs(STATE(jit.host_mxcsr)));
+    x64_mov_imm(x, RDI, (uint64_t)(uintptr_t)j);
+    x64_rm(x, X64_MOV_LOAD, RSI, x64_gs(STATE(jit.self)));
+    jit_call_c(x, (const void *)(uintptr_t)flags_out);
+    x64_rr(x, X64_MOV_LOAD, RCX, R13);
+    x64_rr(x, X64_MOV_LOAD, RDX, R14);
+  }
   jit_load_args(x);
   x64_rr(x, X64_GROUP5 | X64_32, 2, R12);
   x64_rr(x, X64_MOV_LOAD, R12, RAX);
-  x64_mov_imm(x, RDI, (uint64_t)(uintptr_t)j);
-  x64_rm(x, X64_MOV_LOAD, RSI, x64_gs(STATE(jit.self)));
-  jit_call_c(x, (const void *)(uintptr_t)flags_in);
+  if (!light) {
+    x64_mov_imm(x, RDI, (uint64_t)(uintptr_t)j);
+    x64_rm(x, X64_MOV_LOAD, RSI, x64_gs(STATE(jit.self)));
+    jit_call_c(x, (const void *)(uintptr_t)flags_in);
+  }
   jit_was_interrupted(j, x, 8);
-  move_vectors(j, x, false);
-  x64_rm(x, X64_MXCSR, 2, x64_gs(legacy(j) + IR_LEGACY_MXCSR));
+  if (!light) {
+    move_vectors(j, x, false);
+    x64_rm(x, X64_MXCSR, 2, x64_gs(legacy(j) + IR_LEGACY_MXCSR));
+  }
   set_fs_base(x, j->native->fs_base);
   uint8_t *up = if_flag(j, x, IR_FLAG_DF);
   x64_byte(x, 0xfd); /* std */
@@ -216,6 +218,17 @@ void jit_native_call(Jit *j, X64 *x) {
   x64_rr(x, X64_MOV_LOAD, RAX, R12);
   jit_move_pins(j, x, false);
   x64_byte(x, 0xc3);
+}
+
+/* Calls the JitFn in rax with rcx = imm, args[0] = a, args[1] = b, rdx = c, on the host's stack.
+ * rax rcx rdx rsi rsp are in the state, and the status flags in jit.status; so is all else when
+ * the function runs, which may change it. call_light: vector registers, MXCSR and flags are as the
+ * C code leaves them, as after a call that the guest itself makes. */
+void jit_native_call(Jit *j, X64 *x) {
+  j->call_full = j->call_keep = jit_rx_of(j, x);
+  native_call(j, x, false);
+  j->call_light = jit_rx_of(j, x);
+  native_call(j, x, true);
 }
 
 /* ---- indirect branches ----------------------------------------------------------------------- */

@@ -5,7 +5,9 @@
 --   emu:on("exit", function() memcheck:finish() end)
 --
 -- An error: {kind, key, count, stack, tid, ...}. Two are the same when kind, size and the four innermost frames are.
+local kit = require "kit"
 local leaks = require "kit.memcheck_leaks"
+local requests = require "kit.memcheck_requests"
 local texts = require "kit.memcheck_text"
 
 local M = {}
@@ -18,6 +20,7 @@ end
 
 -- Notes an error: reported the first time. `details` is what the report needs.
 local function note(self, kind, size, details)
+  if (self.disabled[self.emu.tid] or 0) > 0 then return end
   local id = details.stack or self.emu:stack(self.options.num_callers)
   local key = ("%s %s %s %s"):format(kind, size, details.site or 0, same_place(self, id))
   local e = self.errors[key]
@@ -45,9 +48,10 @@ local titles = {
     if e.size == 0 then return ("Source and destination overlap in %s(0x%x, 0x%x)"):format(e.fn, e.other, e.addr) end
     return ("Source and destination overlap in %s(0x%x, 0x%x, %s)"):format(e.fn, e.other, e.addr, texts.commas(e.size))
   end,
-  fishy = function(e) return fishy:format(e.argument, texts.demangled[e.fn] or e.fn, e.size) end,
+  fishy = function(e) return fishy:format(e.argument, kit.demangle(e.fn), e.size) end,
   ["no-memory"] = function() return "new/new[] failed and should throw an exception, but Valgrind" end,
   syscall = function(e) return ("Syscall param %s points to unaddressable byte(s)"):format(e.param) end,
+  client = function() return "Unaddressable byte(s) found during client check request" end,
   jump = function() return "Jump to the invalid address stated on the next line" end,
 }
 
@@ -84,10 +88,24 @@ local function is_partial_load(self, addr, size)
   return self.plane:get(addr, size):find("\0", 1, true) ~= nil
 end
 
+local function is_ignored(self, addr)
+  for _, range in ipairs(self.ignored) do
+    if addr >= range[1] and addr < range[2] then return range[3] end
+  end
+end
+
 local function access(self, _, addr, size, is_write, is_syscall)
+  if is_ignored(self, addr) then return end
   if is_syscall then return self:syscall_buffer(addr, size, is_write) end
   if not is_write and is_partial_load(self, addr, size) then return end
   note(self, is_write and "write" or "read", size, {addr = addr, block = block_at(self, addr), in_arena = true})
+end
+
+function M:access(...) return access(self, ...) end
+
+-- A client request says that addr should be addressable.
+function M:client_error(addr)
+  note(self, "client", 0, {addr = addr, block = block_at(self, addr)})
 end
 
 -- The system call's parameter whose buffer this is: "write(buf)".
@@ -125,7 +143,7 @@ local SIGSEGV, SIGBUS = 11, 7
 local function fault(self, ev)
   if ev.signo ~= SIGSEGV and ev.signo ~= SIGBUS then return end
   self.fault = {addr = ev.addr, mapped = self.emu.mem:read(ev.addr, 1) ~= nil}
-  if ev.is_exec then return note(self, "jump", 0, {addr = ev.addr}) end
+  if ev.is_exec or ev.addr == ev.pc then return note(self, "jump", 0, {addr = ev.addr}) end
   local kind = ev.is_write and "write" or "read"
   note(self, kind, self:access_size(ev.pc), {addr = ev.addr})
 end
@@ -165,7 +183,7 @@ end
 -- ---- a run ----
 
 function M.new(emu, options)
-  local self = setmetatable({emu = emu, options = options, errors = {}, list = {}, count = 0}, M)
+  local self = setmetatable({emu = emu, options = options, errors = {}, list = {}, count = 0, disabled = {}, ignored = {}}, M)
   self.plane = assert(emu:plane{name = "unaddressable", bits = 1})
   self.heap = emu:heap{plane = self.plane, redzone = options.redzone, callers = options.num_callers, freelist = options.freelist,
     big = options.freelist_big, malloc_fill = options.malloc_fill, free_fill = options.free_fill, names = options.names,
@@ -178,6 +196,7 @@ function M.new(emu, options)
   emu:on("syscall", function(ev) self.syscall = {nr = ev.nr, args = ev.args} end)
   emu:on("fault", function(ev) return fault(self, ev) end)
   emu:on("fork", function() self.forked = true end)
+  requests.attach(self)
   if options.freeres then self:free_resources() end
   return self
 end
@@ -189,7 +208,7 @@ local overflow = {
 
 -- The signal that the program dies of.
 function M:killed(signo)
-  local text, name = self.text, require "kit".signal_name(signo)
+  local text, name = self.text, kit.signal_name(signo)
   text:line()
   text:line("Process terminating with default action of signal %d (%s)", signo, name)
   if self.fault and (signo == SIGSEGV or signo == SIGBUS) then
@@ -258,48 +277,47 @@ local function heap_summary(self)
   return u
 end
 
-local function leak_check(self)
-  local o, text = self.options, self.text
-  local found = leaks.search(self.heap, o.heuristics)
+-- options: full (records are shown), show (kinds), errors (kinds that count), summary.
+function M:leak_check(options)
+  local text = self.text
+  local found = leaks.search(self.heap, self.options.heuristics)
   self.leaks = found
   for _, r in ipairs(found.records) do
     leaks.count(found, r, false)
-    if o.leak_check == "full" and o.show[r.state] then
+    if options.full and options.show[r.state] then
       text:line(leaks.title(text, r))
       text:stack(r.stack)
       text:line()
     end
-    if o.leak_check == "full" and o.leak_errors[r.state] then
+    if options.full and options.errors[r.state] then
       self.count = self.count + 1
       self.leak_contexts = (self.leak_contexts or 0) + 1
     end
   end
-  leaks.summary(found, text, {full = o.leak_check == "full", show = o.show})
+  if options.summary then leaks.summary(found, text, options) end
+  return found
 end
 
 -- The summaries. Returns the number of errors.
 function M:finish()
   local o, text = self.options, self.text
-  if not o.quiet then
-    local u = heap_summary(self)
-    if u.blocks == 0 then
-      text:line("All heap blocks were freed -- no leaks are possible")
-      text:line()
-    elseif o.leak_check ~= "no" then
-      leak_check(self)
-      text:line()
-    else
-      text:line("For a detailed leak analysis, rerun with: --leak-check=full")
-      text:line()
-    end
-  elseif o.leak_check == "full" then
-    leak_check(self)
+  local check = {full = o.leak_check == "full", show = o.show, errors = o.leak_errors, summary = not o.quiet}
+  if o.quiet then
+    if check.full then self:leak_check(check) end
+    return self.count
   end
+  local u = heap_summary(self)
+  if u.blocks == 0 then
+    text:line("All heap blocks were freed -- no leaks are possible")
+  elseif o.leak_check ~= "no" then
+    self:leak_check(check)
+  else
+    text:line("For a detailed leak analysis, rerun with: --leak-check=full")
+  end
+  text:line()
   local contexts = #self.list + (self.leak_contexts or 0)
-  if not o.quiet then
-    text:line("For lists of detected and suppressed errors, rerun with: -s")
-    text:line("ERROR SUMMARY: %s errors from %s contexts (suppressed: 0 from 0)", text.commas(self.count), text.commas(contexts))
-  end
+  text:line("For lists of detected and suppressed errors, rerun with: -s")
+  text:line("ERROR SUMMARY: %s errors from %s contexts (suppressed: 0 from 0)", text.commas(self.count), text.commas(contexts))
   return self.count
 end
 

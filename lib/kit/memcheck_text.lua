@@ -4,6 +4,8 @@
 --   text:line("Invalid read of size 4")
 --   text:stack(id, "at")
 --   text:address(addr, block)
+local kit = require "kit"
+
 local M = {}
 M.__index = M
 
@@ -30,28 +32,6 @@ end
 
 local function base_name(path) return path:match("[^/]*$") end
 
--- C++ names as they are written.
-local demangled = {
-  _Znwm = "operator new(unsigned long)", _Znam = "operator new[](unsigned long)",
-  _ZnwmRKSt9nothrow_t = "operator new(unsigned long, std::nothrow_t const&)",
-  _ZnamRKSt9nothrow_t = "operator new[](unsigned long, std::nothrow_t const&)",
-  _ZnwmSt11align_val_t = "operator new(unsigned long, std::align_val_t)",
-  _ZnamSt11align_val_t = "operator new[](unsigned long, std::align_val_t)",
-  _ZnwmSt11align_val_tRKSt9nothrow_t = "operator new(unsigned long, std::align_val_t, std::nothrow_t const&)",
-  _ZnamSt11align_val_tRKSt9nothrow_t = "operator new[](unsigned long, std::align_val_t, std::nothrow_t const&)",
-  _ZdlPv = "operator delete(void*)", _ZdaPv = "operator delete[](void*)",
-  _ZdlPvm = "operator delete(void*, unsigned long)", _ZdaPvm = "operator delete[](void*, unsigned long)",
-  _ZdlPvRKSt9nothrow_t = "operator delete(void*, std::nothrow_t const&)",
-  _ZdaPvRKSt9nothrow_t = "operator delete[](void*, std::nothrow_t const&)",
-  _ZdlPvSt11align_val_t = "operator delete(void*, std::align_val_t)",
-  _ZdaPvSt11align_val_t = "operator delete[](void*, std::align_val_t)",
-  _ZdlPvmSt11align_val_t = "operator delete(void*, unsigned long, std::align_val_t)",
-  _ZdaPvmSt11align_val_t = "operator delete[](void*, unsigned long, std::align_val_t)",
-  _ZdlPvSt11align_val_tRKSt9nothrow_t = "operator delete(void*, std::align_val_t, std::nothrow_t const&)",
-  _ZdaPvSt11align_val_tRKSt9nothrow_t = "operator delete[](void*, std::align_val_t, std::nothrow_t const&)",
-}
-M.demangled = demangled
-
 -- strdup rather than __strdup, where it is both.
 local function plain_name(emu, s)
   local short = s.name:match("^__+(.+)")
@@ -65,13 +45,13 @@ local function frames_at(self, pc, at)
   local stood_in = self.heap and self.heap:fn(pc)
   if stood_in then
     local s = self.emu:symbol(pc)
-    return {{pc = pc, fn = demangled[stood_in] or stood_in, object = s and s.object}}
+    return {{pc = pc, fn = kit.demangle(stood_in), object = s and s.object}}
   end
   local symbol = self.emu:symbol(at)
   for _, f in ipairs(self.emu:lookup(at) or {}) do
     local fn = f.fn ~= "" and f.fn or nil
-    if symbol and symbol.is_function and not f.inlined and not (fn and symbol.name:match("^_Z")) then fn = plain_name(self.emu, symbol) end
-    list[#list + 1] = {pc = pc, fn = fn and (demangled[fn] or fn), file = f.file ~= "" and f.file or nil, line = f.line,
+    if symbol and symbol.is_function and not f.inlined then fn = plain_name(self.emu, symbol) end
+    list[#list + 1] = {pc = pc, fn = fn and kit.demangle(fn), file = f.file ~= "" and f.file or nil, line = f.line,
       object = f.object}
   end
   if #list == 0 then list[1] = {pc = pc} end

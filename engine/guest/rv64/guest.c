@@ -39,6 +39,9 @@ static void clone_thread(IrState *child, uint64_t sp, uint64_t tls) {
 }
 
 /* li a7, 139 (rt_sigreturn); ecall */
+/* srli zero, zero, 3, 13, 51, 61; or a0, a0, a0 */
+static const uint8_t request_code[] = {0x13, 0x50, 0x30, 0x00, 0x13, 0x50, 0xd0, 0x00, 0x13, 0x50,
+                                       0x30, 0x03, 0x13, 0x50, 0xd0, 0x03, 0x33, 0x65, 0xa5, 0x00};
 static const uint8_t return_code[] = {0x67, 0x80, 0x00, 0x00};
 static const uint8_t sigreturn_code[] = {0x93, 0x08, 0xb0, 0x08, 0x73, 0x00, 0x00, 0x00};
 
@@ -82,6 +85,7 @@ const Guest rv64_guest = {
     .sigreturn_code = sigreturn_code,
     .sigreturn_code_size = sizeof sigreturn_code,
     .return_code = return_code,
+    .request = {request_code, sizeof request_code, 4, .args = 14, .result = 13},
     .n_ids = RV64_ROWS,
     .decode = rv64_decode,
     .lift = lift,

@@ -36,6 +36,9 @@ static void enter_syscall(IrState *st) {
 }
 
 /* mov eax, 15 (rt_sigreturn); syscall */
+/* rol $3, $13, $61, $51, %rdi; xchg %rbx, %rbx */
+static const uint8_t request_code[] = {0x48, 0xc1, 0xc7, 0x03, 0x48, 0xc1, 0xc7, 0x0d, 0x48, 0xc1,
+                                       0xc7, 0x3d, 0x48, 0xc1, 0xc7, 0x33, 0x48, 0x87, 0xdb};
 static const uint8_t return_code[IR_NATIVE_MAX_LEN] = {0xc3};
 static const uint8_t sigreturn_code[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
@@ -78,6 +81,7 @@ const Guest x64_guest = {
     .sigreturn_code = sigreturn_code,
     .sigreturn_code_size = sizeof sigreturn_code,
     .return_code = return_code,
+    .request = {request_code, sizeof request_code, 3, .args = 0, .result = 2},
     .n_ids = X64_MNEMONICS,
     .coherent_code = true,
     .breakpoint_behind = true,

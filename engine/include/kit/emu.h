@@ -684,6 +684,17 @@ typedef struct KitLeak {
 KIT_API void kit_heap_leaks(KitHeap *h, uint32_t heuristics,
                             void (*fn)(void *ctx, const KitLeak *leak), void *ctx);
 
+/* ---- client requests -------------------------------------------------------------------------- */
+
+/* Of programs built with Valgrind's headers: valgrind.h and memcheck.h list the codes. fn may set
+ * the result, which begins as the program's default. Stays until the emu closes. */
+typedef struct KitRequest {
+  uint64_t code, args[5], result, pc;
+  int tid;
+} KitRequest;
+typedef void (*KitRequestFn)(void *user, KitEmu *emu, KitRequest *r);
+KIT_API KitStatus kit_requests(KitEmu *emu, KitRequestFn fn, void *user);
+
 /* ---- system calls: what syscall.def says ----------------------------------------------------- */
 
 typedef struct KitArgInfo {
