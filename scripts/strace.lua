@@ -145,11 +145,12 @@ local function stamp(now)
 end
 
 local several = emu.pid ~= root -- ids are shown on stderr once there is more than one
+local stamped = opt.t or opt.tt or opt.ttt or opt.r
 local function prefix(tid, now)
   local id = ""
   if opt.f and opt.o then id = ("%-5d "):format(tid)
   elseif opt.f and several then id = ("[pid %5d] "):format(tid) end
-  return id .. stamp(now or (opt.t or opt.tt or opt.ttt or opt.r) and kit.clock() or 0)
+  return stamped and id .. stamp(now or kit.clock()) or id
 end
 
 -- A call's line is begun at its entry and ended at its exit; if another thread's line comes between, it is cut in two, "<unfinished
@@ -204,9 +205,12 @@ local function begin_line(call, hold)
   end
   cut_lines()
   out:write(head)
-  out:flush()
+  if not opt.o then out:flush() end -- somebody may be watching
   here.open_line = call
 end
+
+local blanks = {}
+for n = 1, 39 do blanks[n] = (" "):rep(n) end
 
 local function end_line(call, text, tail)
   local head = call.held
@@ -218,7 +222,8 @@ local function end_line(call, text, tail)
     head = prefix(call.tid) .. (call.cut and ("<... %s resumed>"):format(call.info.name) or call.text)
   end
   text = text .. ")"
-  out:write(head or "", text, (" "):rep(39 - (head and #head or call.column) - #text), " = ", tail, "\n")
+  local gap = 39 - (head and #head or call.column) - #text
+  out:write(head or "", text, gap > 0 and blanks[gap] or "", " = ", tail, "\n")
   out:flush()
 end
 
@@ -233,12 +238,32 @@ local function unknown_call(nr)
   return info
 end
 
+-- Looked up once: what is wanted of a call, and how its arguments and result are shown.
+local function plan(info)
+  local own, late = calls.arg[info.name] or {}, {}
+  info.whole, info.before, info.own_result = calls.whole[info.name], calls.before[info.name], calls.result[info.name]
+  info.late, info.show = late, {}
+  for i, a in ipairs(info.args) do
+    local one = own[i]
+    late[i] = decoder.late[a.kind]
+    if one then
+      late[i] = one.late
+      info.show[i] = function(call, result) return one.fn(decode, call.args[i], call.args, result, call.before) end
+    else
+      local fn = decoder.decoder_of(info, i)
+      info.show[i] = function(call, result) return fn(decode, call.args[i], a, call.args, result) end
+    end
+  end
+  info.plain_result = info.ret ~= "hex" and info.ret ~= "mode" and not (info.ret == "fd" and decode.fd_text)
+end
+
 local infos = {}
 local function info_of(nr)
   local info = infos[nr]
   if info == nil then
     info = emu:syscall_info(nr) or unknown_call(nr)
     info.wanted = want_call(info.name, info.classes)
+    plan(info)
     infos[nr] = info
   end
   return info
@@ -257,60 +282,47 @@ local function names_path(call)
   return false
 end
 
--- Argument i, or nil where the list ends before it.
-local function argument(call, i, result)
-  local own = calls.arg[call.info.name] and calls.arg[call.info.name][i]
-  if own then return own.fn(decode, call.args[i], call.args, result, call.before) end
-  return decode:arg(call.info, i, call.args, result)
-end
-
-local function is_late(call, i)
-  local own = calls.arg[call.info.name] and calls.arg[call.info.name][i]
-  if own then return own.late end
-  return decoder.late[call.info.args[i].kind]
-end
-
 -- Arguments up to the first that only the end of the call knows.
 local function entry_text(call)
-  local whole, before = calls.whole[call.info.name], calls.before[call.info.name]
-  call.before = before and before(decode, call.args)
-  local text = whole and whole(decode, call.args, call.info)
-  if text then
-    call.next = #call.info.args + 1
-    return text
+  local info = call.info
+  local n, show, late = #info.args, info.show, info.late
+  if info.before then call.before = info.before(decode, call.args) end
+  local whole = info.whole and info.whole(decode, call.args, info)
+  if whole then
+    call.next = n + 1
+    return whole
   end
-  local shown = {}
-  call.next = 1
-  while call.next <= #call.info.args and not is_late(call, call.next) do
-    local one = argument(call, call.next)
-    if one == nil then
-      call.next = #call.info.args + 1
-      break
-    end
-    if one then shown[#shown + 1] = one end
-    call.next = call.next + 1
+  local text, i = "", 1
+  while i <= n and not late[i] do
+    local one = show[i](call) -- nil where the list ends before it, false where it is left out
+    if one == nil then i = n end
+    if one then text = text == "" and one or text .. ", " .. one end
+    i = i + 1
   end
-  call.comma = #shown > 0 and call.next <= #call.info.args and ", " or ""
-  return table.concat(shown, ", ")
+  call.next = i
+  call.comma = text ~= "" and i <= n and ", " or ""
+  return text
 end
 
 local function exit_text(call, result)
-  local shown = {}
-  for i = call.next, #call.info.args do
-    local one = argument(call, i, result)
+  local info, text = call.info, ""
+  for i = call.next, #info.args do
+    local one = info.show[i](call, result)
     if one == nil then break end
-    if one then shown[#shown + 1] = one end
+    if one then text = text == "" and one or text .. ", " .. one end
   end
-  return (#shown > 0 and call.comma or "") .. table.concat(shown, ", ")
+  return text ~= "" and call.comma .. text or text
 end
 
 local EINTR, ERESTARTSYS = 4, 512
 local function result_text(call, result)
-  local name = call.info.name
+  local info = call.info
+  if result >= 0 and info.plain_result and not info.own_result then return ("%d"):format(result) end
+  local name = info.name
   if result == -ERESTARTSYS or result == -EINTR and calls.interrupted[name] then
     return "? " .. (calls.interrupted[name] or calls.interrupted.read)
   end
-  local own = result >= 0 and calls.result[name]
+  local own = result >= 0 and info.own_result
   return own and own(decode, result, call.args) or decode:result(call.info, result)
 end
 
@@ -332,7 +344,7 @@ emu:on("syscall", function(ev)
     call.hidden = true
     return
   end
-  call.text = ("%s(%s"):format(info.name, entry_text(call))
+  call.text = info.name .. "(" .. entry_text(call)
   if want_status then return end -- shown when it is known whether it succeeds
   if no_return[info.name] then
     call.column = 0

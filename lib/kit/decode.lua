@@ -20,21 +20,22 @@ end
 
 local escapes = {["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ["\v"] = "\\v", ["\f"] = "\\f", ['"'] = '\\"', ["\\"] = "\\\\"}
 
--- Octal escapes are as short as the next character allows.
+-- A character that is not shown as it is, and the octal digit behind it: octal escapes are as short as that allows.
+local shown = setmetatable({}, {__index = function(known, pair)
+  local c, digit = pair:sub(1, 1), pair:sub(2)
+  local text = (escapes[c] or (digit ~= "" and "\\%03o" or "\\%o"):format(c:byte())) .. digit
+  known[pair] = text
+  return text
+end})
+
 function M.quote(s)
-  local out = {}
-  for i = 1, #s do
-    local c = s:sub(i, i)
-    local b = c:byte()
-    if escapes[c] then out[i] = escapes[c]
-    elseif b >= 32 and b < 127 then out[i] = c
-    elseif s:sub(i + 1, i + 1):match("[0-7]") then out[i] = ("\\%03o"):format(b)
-    else out[i] = ("\\%o"):format(b) end
-  end
-  return '"' .. table.concat(out) .. '"'
+  return '"' .. s:gsub("[^ !#-Z%[%]%^_-~][0-7]?", shown) .. '"'
 end
 
-M.int32 = function(v) return (string.unpack("<i4", string.pack("<I4", v & 0xffffffff))) end
+M.int32 = function(v)
+  v = v & 0xffffffff
+  return v < 0x80000000 and v or v - 0x100000000
+end
 
 function M.unsigned(v) return ("%u"):format(v) end
 
@@ -406,6 +407,9 @@ M.late = {}
 for kind in ("out outp outstr sout iovo msghdro mmsghdri mmsghdro sao epollevents fdpair sigsetout waitstatus"):gmatch("%a+") do
   M.late[kind] = true
 end
+
+-- How argument i of a call is decoded: function(self, value, arg, args, result).
+function M.decoder_of(info, i) return kinds[info.args[i].kind] or kinds.hex end
 
 function M:arg(info, i, args, result)
   local a = info.args[i]
