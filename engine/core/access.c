@@ -142,8 +142,18 @@ const char *guest_string(Emu *emu, CoreThread *t, uint64_t va, size_t *len) {
 
 static bool whole(ssize_t n, uint64_t len) { return n >= 0 && (uint64_t)n == len; }
 
+/* In one area, readable, of no file that could end before it. */
+static bool is_plain(const Emu *emu, uint64_t va, uint64_t len) {
+  const CoreArea *a = area_of(emu->map, va);
+  return a && a->prot & PROT_READ && a->flags & MAP_PRIVATE && !a->ino && a->end - va >= len;
+}
+
 int core_peek(Emu *emu, uint64_t va, void *buf, uint64_t len) {
   if (!emu_addr_space_ptr(emu, va, len, 0)) return -EFAULT;
+  if (is_plain(emu, va, len)) {
+    memcpy(buf, host(va), len);
+    return 0;
+  }
   /* Through the kernel: a page behind the end of its file is an error, not a signal. No descriptor
    * is kept that the guest could see. */
   struct iovec to = {buf, len}, from = {host(va), len};
