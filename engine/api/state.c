@@ -50,8 +50,7 @@ size_t kit_threads(KitEmu *emu, KitThreadInfo *out, size_t max) {
   size_t n = 0;
   for (CoreThread *t = emu->started ? emu->threads : emu->threads_first; t; t = t->next, n++)
     if (n < max)
-      out[n] =
-          (KitThreadInfo){t->tid, t->state->pc, states[t->run_state], *ir_counter(t->state, 0)};
+      out[n] = (KitThreadInfo){t->tid, t->state->pc, states[t->run_state], ir_retired(t->state)};
   return n;
 }
 

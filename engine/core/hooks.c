@@ -30,7 +30,7 @@ int kit_event_find(const char *name) {
 CoreHooks *core_hooks_new(Emu *emu) {
   (void)emu;
   CoreHooks *h = xcalloc(1, sizeof *h);
-  h->next_counter = 8; /* slot 0 is the retired count */
+  h->next_counter = 8 * IR_RETIRED;
   return h;
 }
 

@@ -24,6 +24,7 @@ struct CoreHooks {
   CoreProbe *probes;
   uint32_t sites;                   /* union of the probes' masks */
   KitHook *by_event[KIT_EV_EVENTS]; /* in registration order */
+  uint32_t next_retired;            /* whose turn it is among the slots of the retired count */
   uint64_t next_counter;            /* byte offset of the next free counter */
   IrOp *woven;                      /* instrument.c's, IR_MAX_OPS each; NULL: not needed yet */
   IrRef *renamed;

@@ -285,9 +285,15 @@ static void weave_end(CoreWeaver *w, const IrBlock *b, const IrInsn *i, const Ir
   offer(w, &s);
 }
 
+/* Lifted code may have the count in a register: always in the first slot's place. */
+static uint64_t retired_slot(Emu *emu) {
+  return emu->guest->convention.native ? 8 * (emu->hooks->next_retired++ % IR_RETIRED) : 0;
+}
+
 static void weave_entry(CoreWeaver *w, const IrBlock *b, uint32_t counted) {
   if (w->emu->budget_on) core_emit(w, IR_budget, (IrRef)counted, 0, 0, b->pc);
-  if (w->emu->opt.count_insns && counted) core_emit(w, IR_count, (IrRef)counted, 0, 0, 0);
+  if (w->emu->opt.count_insns && counted)
+    core_emit(w, IR_count, (IrRef)counted, 0, 0, retired_slot(w->emu));
   CoreSite s = site_of(w, SITE_BLOCK, b, NULL);
   if (offer(w, &s) | w->stops) stop_point(w, b->pc);
 }

@@ -338,7 +338,7 @@ bool core_thread_start(CoreThread *t) {
 void core_thread_vanish(CoreThread *t) {
   Emu *emu = t->emu;
   core_hooks_thread_end(t);
-  emu->insns_exited += *ir_counter(t->state, 0);
+  emu->insns_exited += ir_retired(t->state);
   pthread_mutex_lock(&emu->lock);
   core_sched_forget(t);
   pthread_mutex_unlock(&emu->lock);
@@ -404,8 +404,8 @@ void core_process_exit(CoreThread *t, int status, int signo) {
   }
   if (emu->is_child) end_child(status, signo);
   core_hooks_thread_end(t);
-  emu->insns_exited += *ir_counter(t->state, 0);
-  *ir_counter(t->state, 0) = 0;
+  emu->insns_exited += ir_retired(t->state);
+  memset(ir_counter(t->state, 0), 0, 8 * IR_RETIRED);
   pthread_mutex_lock(&emu->lock);
   emu->stop = (KitStop){.reason = signo ? KIT_STOP_SIGNAL : KIT_STOP_EXIT,
                         .status = status,
@@ -441,7 +441,8 @@ void core_after_fork_child(CoreThread *t) {
   t->host_tid = (int)syscall(SYS_gettid);
   t->tid = getpid();
   t->state->tid = (uint64_t)t->tid;
-  emu->insns_exited = *ir_counter(t->state, 0) = 0;
+  emu->insns_exited = 0;
+  memset(ir_counter(t->state, 0), 0, 8 * IR_RETIRED);
   core_hooks_fork_child(t);
 }
 
@@ -453,7 +454,7 @@ CoreThread *core_find_thread(Emu *emu, int tid) {
 
 uint64_t core_insns(Emu *emu) {
   uint64_t n = emu->insns_exited;
-  for (CoreThread *t = emu->threads; t; t = t->next) n += *ir_counter(t->state, 0);
+  for (CoreThread *t = emu->threads; t; t = t->next) n += ir_retired(t->state);
   return n;
 }
 

@@ -98,7 +98,7 @@ static IrCallNode *child(IrCallStack *cs, IrCallNode *parent, uint64_t site, uin
   return parent->last = n;
 }
 
-static uint64_t clock_of(const IrState *s) { return *ir_counter((IrState *)s, 0); }
+static uint64_t clock_of(const IrState *s) { return ir_retired(s); }
 
 IrCallStack *ir_callstack_new(const IrState *s, uint64_t entry, const IrCallConfig *config) {
   IrCallStack *cs = xcalloc(1, sizeof *cs);

@@ -96,10 +96,17 @@ typedef struct IrConvention {
   uint16_t fp_first, fp_count;
 } IrConvention;
 
-/* A counter of the thread, by byte offset in the counter area. Slot 0 is the retired-instruction
- * count. */
+/* A counter of the thread, by byte offset in the counter area. The first IR_RETIRED slots add up to
+ * the retired-instruction count: blocks take turns in adding to them, as an addition to memory that
+ * waits for the one before takes longer than most blocks. */
+#define IR_RETIRED 4
 static inline uint64_t *ir_counter(IrState *s, uint64_t offset) {
   return (uint64_t *)((char *)s + IR_COUNTERS_AT + offset);
+}
+
+static inline uint64_t ir_retired(const IrState *s) {
+  const uint64_t *n = (const uint64_t *)(const void *)((const char *)s + IR_COUNTERS_AT);
+  return n[0] + n[1] + n[2] + n[3];
 }
 
 /* Where a jump target is noted that is known not to be a function's entry: jumps there are no tail

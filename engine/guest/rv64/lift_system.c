@@ -21,7 +21,7 @@ enum {
 /* The retired count where it is kept, else nanoseconds, which move on at least. */
 static uint64_t read_counter(IrState *s, uint64_t csr, uint64_t unused) {
   (void)unused;
-  uint64_t retired = *ir_counter(s, 0);
+  uint64_t retired = ir_retired(s);
   if (csr != CSR_TIME && retired) return retired;
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
