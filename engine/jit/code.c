@@ -29,10 +29,12 @@ void jit_move_retired(Jit *j, X64 *x, bool to_state) {
 
 /* reg = the retired count. */
 static void get_retired(Jit *j, X64 *x, unsigned reg) {
-  if (j->count_retired)
+  if (j->count_retired) {
     x64_rr(x, X64_MOV_LOAD, reg, JIT_RETIRED);
-  else
-    x64_rm(x, X64_MOV_LOAD, reg, x64_gs(IR_COUNTERS_AT));
+    return;
+  }
+  x64_rm(x, X64_MOV_LOAD, reg, x64_gs(IR_COUNTERS_AT));
+  for (unsigned i = 1; i < IR_RETIRED; i++) x64_rm(x, X64_ADD, reg, x64_gs(IR_COUNTERS_AT + 8 * i));
 }
 
 void jit_move_pins(Jit *j, X64 *x, bool to_state) {
