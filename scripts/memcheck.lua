@@ -6,6 +6,7 @@ local kit = require "kit"
 local options = require "kit.options"
 local memcheck = require "kit.memcheck"
 local leaks = require "kit.memcheck_leaks"
+local suppressions = require "kit.suppressions"
 
 local opt = options.parse({...}, {
   usage = "memcheck [options] -- PROGRAM [args]",
@@ -30,6 +31,10 @@ local opt = options.parse({...}, {
   {"run-libc-freeres", "yes|no", "the C library frees its own blocks at the end", default = "yes"},
   {"fullpath-after", "TEXT", "whole paths of source files"},
   {"show-below-main", "yes|no", "frames below main", default = "no"},
+  {"suppressions", "FILE", "errors that are not to be reported; may be given again", many = true},
+  {"gen-suppressions", "no|yes|all", "print the suppression of each error", default = "no"},
+  {"s", nil, "list errors with their counts, and used suppressions, at the end"},
+  {"track-fds", "yes|no|all", "descriptors left open at the end", default = "no"},
   {"undef-value-errors", "yes|no", "taken for Valgrind's sake; there are none", default = "no"},
 })
 
@@ -60,6 +65,19 @@ local function byte(name)
   return n
 end
 
+local function read_suppressions()
+  local all = {}
+  for _, path in ipairs(opt.suppressions or {}) do
+    local file, message = io.open(path, "r")
+    if not file then options.fail("memcheck: cannot read %s", message) end
+    local list, wrong = suppressions.parse(file:read("a"), path)
+    file:close()
+    if not list then options.fail("memcheck: %s", wrong) end
+    table.move(list, 1, #list, #all + 1, all)
+  end
+  return #all > 0 and all or nil
+end
+
 local heuristics = {"stdstring", "length64", "newarray", "multipleinheritance"}
 local show = options.yes(opt["show-reachable"]) and "all" or opt["show-leak-kinds"]
 local checked = {
@@ -70,7 +88,9 @@ local checked = {
   show = set(show, leaks.states, "show-leak-kinds"), leak_errors = set(opt["errors-for-leak-kinds"], leaks.states, "errors-for-leak-kinds"),
   heuristics = keys(set(opt["leak-check-heuristics"], heuristics, "leak-check-heuristics")),
   freeres = options.yes(opt["run-libc-freeres"]), full_paths = opt["fullpath-after"] ~= nil,
-  below_main = options.yes(opt["show-below-main"]),
+  below_main = options.yes(opt["show-below-main"]), suppressions = read_suppressions(), statistics = opt.s,
+  gen_suppressions = opt["gen-suppressions"] ~= "no",
+  track_fds = opt["track-fds"] ~= "no" and opt["track-fds"],
 }
 
 local emu <close> = assert(kit.open(kit.command))

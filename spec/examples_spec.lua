@@ -11,7 +11,8 @@ describe("examples", function()
   setup(function() support.make("guests") end)
 
   it("are 40 lines or fewer, and each is run below", function()
-    local known = {["hot_functions.lua"] = true, ["opensnoop.lua"] = true, ["who_wrote.lua"] = true, ["deny_store.lua"] = true}
+    local known = {["hot_functions.lua"] = true, ["opensnoop.lua"] = true, ["who_wrote.lua"] = true, ["deny_store.lua"] = true,
+      ["heat_map.lua"] = true, ["tripwire.lua"] = true, ["use_after_free.lua"] = true}
     for name in lfs.dir("examples") do
       if name:match("%.lua$") then
         assert.is_true(known[name], name .. " has no spec")
@@ -63,6 +64,21 @@ describe("examples", function()
         assert.are.equal("", r.out)
         assert.are.equal("store to watched denied at\n  #0 by_store watched.c:7\n  #1 main watched.c:15\nthe program ended by SIGSEGV\n",
           r.err:gsub("  #[2-9][^\n]*\n", ""))
+      end)
+
+      it_runs("heat_map", function()
+        local r = run("heat_map", {"watched"}, guest("watched"))
+        assert.is_truthy(r.err:find("^watched, 8 bytes: %[+%-?[^%]]+%]\n"), r.err)
+      end)
+
+      it_runs("tripwire", function()
+        local r = run("tripwire", {"watched", "1", "1"}, guest("watched"))
+        assert.is_truthy(r.out:find("^8 bytes written at watched%+0\n  by_store %(watched.c:7%)\n  main %(watched.c:15%)\n$"), r.out)
+      end)
+
+      it_runs("use_after_free", function()
+        local r = run("use_after_free", {}, guest("badmem"), {"freed"})
+        assert.is_truthy(r.out:find("^read of 1 bytes in misuse:%d+, in a freed block\n$"), r.out)
       end)
     end
   end

@@ -6,8 +6,10 @@
 --
 -- An error: {kind, key, count, stack, tid, ...}. Two are the same when kind, size and the four innermost frames are.
 local kit = require "kit"
+local fds = require "kit.memcheck_fds"
 local leaks = require "kit.memcheck_leaks"
 local requests = require "kit.memcheck_requests"
+local suppressions = require "kit.suppressions"
 local texts = require "kit.memcheck_text"
 
 local M = {}
@@ -16,6 +18,28 @@ M.__index = M
 local function same_place(self, id)
   local frames = self.emu:stack_frames(id) or {}
   return table.concat(frames, " ", 1, math.min(4, #frames))
+end
+
+-- An error as suppressions see it.
+local supp_kinds = {["bad-free"] = "Free", ["mismatched-free"] = "Free", overlap = "Overlap", jump = "Jump", client = "User",
+  syscall = "Param", fishy = "FishyValue", leak = "Leak"}
+
+local function described(self, e)
+  local kind = supp_kinds[e.kind] or "Addr" .. e.size
+  local param = e.param or e.kind == "fishy" and ("%s(%s)"):format(e.fn, e.argument) or nil
+  return {kind = kind, param = param, leak = e.leak, frames = self.text:frames(e.stack)}
+end
+
+-- The suppression that matches, which counts it.
+local function suppressed(self, e)
+  local s = self.options.suppressions and suppressions.find(self.options.suppressions, described(self, e))
+  if s and s.used == 0 then self.suppressed_contexts = self.suppressed_contexts + 1 end
+  return s
+end
+
+-- Valgrind prints one after each error; so that it can be copied.
+local function generate(self, e)
+  if self.options.gen_suppressions then self.options.write(suppressions.text(described(self, e))) end
 end
 
 -- Notes an error: reported the first time. `details` is what the report needs.
@@ -28,11 +52,19 @@ local function note(self, kind, size, details)
     e = details
     e.kind, e.size, e.stack, e.count, e.tid = kind, size, id, 0, self.emu.tid
     self.errors[key] = e
-    self.list[#self.list + 1] = e
-    self:report(e)
+    e.suppression = suppressed(self, e)
+    if not e.suppression then
+      self.list[#self.list + 1] = e
+      self:report(e)
+    end
   end
   e.count = e.count + 1
-  self.count = self.count + 1
+  if e.suppression then
+    e.suppression.used = e.suppression.used + 1
+    self.suppressed = self.suppressed + 1
+  else
+    self.count = self.count + 1
+  end
 end
 
 -- ---- titles ----
@@ -64,14 +96,18 @@ local function thread_line(self, e)
   end
 end
 
-function M:report(e)
-  if self.options.quiet_errors then return end
+function M:show(e)
   local text = self.text
   thread_line(self, e)
   text:line(titles[e.kind](e))
   text:stack(e.stack)
   if e.addr and e.kind ~= "overlap" then text:address(e.addr, e.block, e.in_arena) end
   text:line()
+end
+
+function M:report(e)
+  self:show(e)
+  generate(self, e)
 end
 
 -- ---- where errors come from ----
@@ -183,7 +219,8 @@ end
 -- ---- a run ----
 
 function M.new(emu, options)
-  local self = setmetatable({emu = emu, options = options, errors = {}, list = {}, count = 0, disabled = {}, ignored = {}}, M)
+  local self = setmetatable({emu = emu, options = options, errors = {}, list = {}, count = 0, disabled = {}, ignored = {},
+    suppressed = 0, suppressed_contexts = 0}, M)
   self.plane = assert(emu:plane{name = "unaddressable", bits = 1})
   self.heap = emu:heap{plane = self.plane, redzone = options.redzone, callers = options.num_callers, freelist = options.freelist,
     big = options.freelist_big, malloc_fill = options.malloc_fill, free_fill = options.free_fill, names = options.names,
@@ -197,6 +234,7 @@ function M.new(emu, options)
   emu:on("fault", function(ev) return fault(self, ev) end)
   emu:on("fork", function() self.forked = true end)
   requests.attach(self)
+  self.fds = options.track_fds and fds.new(emu, options.num_callers)
   if options.freeres then self:free_resources() end
   return self
 end
@@ -283,13 +321,19 @@ function M:leak_check(options)
   local found = leaks.search(self.heap, self.options.heuristics)
   self.leaks = found
   for _, r in ipairs(found.records) do
-    leaks.count(found, r, false)
-    if options.full and options.show[r.state] then
+    r.kind, r.leak = "leak", r.state
+    local s = suppressed(self, r)
+    leaks.count(found, r, s)
+    if s then
+      s.used = s.used + 1
+      self.suppressed = self.suppressed + (options.errors[r.state] and 1 or 0)
+    elseif options.full and options.show[r.state] then
       text:line(leaks.title(text, r))
       text:stack(r.stack)
       text:line()
+      generate(self, r)
     end
-    if options.full and options.errors[r.state] then
+    if options.full and options.errors[r.state] and not s then
       self.count = self.count + 1
       self.leak_contexts = (self.leak_contexts or 0) + 1
     end
@@ -298,9 +342,24 @@ function M:leak_check(options)
   return found
 end
 
+-- What -s adds: each context with its count, fewest first, and the suppressions used.
+function M:statistics()
+  local text = self.text
+  table.sort(self.list, function(a, b) return a.count < b.count end)
+  for i, e in ipairs(self.list) do
+    text:line()
+    text:line("%d errors in context %d of %d:", e.count, i, #self.list)
+    self:show(e)
+  end
+  for _, s in ipairs(self.options.suppressions or {}) do
+    if s.used > 0 then text:line("used_suppression: %6d %s %s:%d", s.used, s.name, s.path, s.line) end
+  end
+end
+
 -- The summaries. Returns the number of errors.
 function M:finish()
   local o, text = self.options, self.text
+  if self.fds then self.fds:report(text) end
   local check = {full = o.leak_check == "full", show = o.show, errors = o.leak_errors, summary = not o.quiet}
   if o.quiet then
     if check.full then self:leak_check(check) end
@@ -316,8 +375,10 @@ function M:finish()
   end
   text:line()
   local contexts = #self.list + (self.leak_contexts or 0)
-  text:line("For lists of detected and suppressed errors, rerun with: -s")
-  text:line("ERROR SUMMARY: %s errors from %s contexts (suppressed: 0 from 0)", text.commas(self.count), text.commas(contexts))
+  if not o.statistics then text:line("For lists of detected and suppressed errors, rerun with: -s") end
+  text:line("ERROR SUMMARY: %s errors from %s contexts (suppressed: %s from %s)", text.commas(self.count), text.commas(contexts),
+    text.commas(self.suppressed), text.commas(self.suppressed_contexts))
+  if o.statistics then self:statistics() end
   return self.count
 end
 

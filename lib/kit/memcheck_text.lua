@@ -45,13 +45,13 @@ local function frames_at(self, pc, at)
   local stood_in = self.heap and self.heap:fn(pc)
   if stood_in then
     local s = self.emu:symbol(pc)
-    return {{pc = pc, fn = kit.demangle(stood_in), object = s and s.object}}
+    return {{pc = pc, fn = kit.demangle(stood_in), symbol = stood_in, object = s and s.object}}
   end
   local symbol = self.emu:symbol(at)
   for _, f in ipairs(self.emu:lookup(at) or {}) do
     local fn = f.fn ~= "" and f.fn or nil
     if symbol and symbol.is_function and not f.inlined then fn = plain_name(self.emu, symbol) end
-    list[#list + 1] = {pc = pc, fn = fn and kit.demangle(fn), file = f.file ~= "" and f.file or nil, line = f.line,
+    list[#list + 1] = {pc = pc, fn = fn and kit.demangle(fn), symbol = fn, file = f.file ~= "" and f.file or nil, line = f.line,
       object = f.object}
   end
   if #list == 0 then list[1] = {pc = pc} end
