@@ -272,8 +272,12 @@ static void copy(Lower *l, const IrNative *n) {
 
 /* ---- repeated string instructions ------------------------------------------------------------ */
 
-/* jrcxz reaches no further than a byte. */
-static uint8_t *jump_if_rcx_zero(Lower *l) {
+/* With an address size of 32 bits the count is ecx. */
+static bool counts_in_ecx(const IrNative *n) { return n->n_accesses && n->accesses[0].address32; }
+
+/* jrcxz (jecxz) reaches no further than a byte. */
+static uint8_t *jump_if_rcx_zero(Lower *l, const IrNative *n) {
+  if (counts_in_ecx(n)) x64_byte(&l->x, 0x67);
   x64_byte(&l->x, 0xe3);
   x64_byte(&l->x, 2);
   x64_byte(&l->x, 0xeb);
@@ -285,9 +289,9 @@ static bool stops_on_flags(const IrNative *n) { return n->flags_written & IR_FLA
 
 static void repeat_end(Lower *l, const IrNative *n) {
   l->valid = 0;
-  x64_rm(&l->x, X64_LEA, RCX, x64_at(RCX, -1));
+  x64_rm(&l->x, counts_in_ecx(n) ? X64_LEA | X64_32 : X64_LEA, RCX, x64_at(RCX, -1));
   if (stops_on_flags(n)) l->repeat_out[1] = x64_jcc(&l->x, n->repeats == 0xf3 ? CC_NE : CC_E);
-  l->repeat_out[2] = jump_if_rcx_zero(l);
+  l->repeat_out[2] = jump_if_rcx_zero(l, n);
   uint8_t *jump = x64_jmp(&l->x);
   uint32_t site = low_site(l, (JitSite){.kind = IR_EXIT_STOP,
                                         .pc = l->r->insns[l->insn].pc,
@@ -321,6 +325,7 @@ static void repeated(Lower *l, uint32_t k) {
     x64_rm(&l->x, X64_MOV_LOAD, d, x64_gs(offsetof(IrState, jit.repeat_from)));
     x64_rr(&l->x, X64_SUB, d, RCX);
   }
+  if (counts_in_ecx(ir_native_of(low_op(l, (IrRef)k)))) x64_rr(&l->x, X64_MOV_LOAD | X64_32, d, d);
   x64_ri(&l->x, X64_ALU_I, ALU_CMP, d, 1);
   x64_ri(&l->x, X64_ALU_I, ALU_ADC, d, -1);
   low_defined(l, (IrRef)k);
@@ -497,7 +502,7 @@ bool low_native(Lower *l, uint32_t k) {
     l->valid = 0;
     l->repeat = l->x.at;
     l->repeat_out[1] = NULL;
-    l->repeat_out[0] = jump_if_rcx_zero(l);
+    l->repeat_out[0] = jump_if_rcx_zero(l, n);
     l->repeat = l->x.at;
     break;
   case IR_repeat_end: repeat_end(l, n); break;
