@@ -80,6 +80,7 @@ M.runs = {
   -- threads and processes
   {name = "threads", stable = false, tags = tags "threads"},
   {name = "manythreads", stable = false, tags = tags "threads"},
+  {name = "stress", stable = false, tags = tags "threads"},
   {name = "manythreads", args = {"500"}, stable = false, tags = tags "threads slow"},
   {name = "forks", out = "10 children\nok\n", stable = false, tags = tags "fork"},
   {name = "forks", args = {"3"}, out = "3 children\nok\n", stable = false, tags = tags "fork"},

@@ -44,6 +44,14 @@ describe("retired x86-64 instructions", function()
     assert.are.equal(1217, (kitlua_count(TOOLS .. "x64_counts", {})))
   end)
 
+  it("repeat with sixteen threads and a million operations", function()
+    support.make("GUEST_ARCHES=x64 " .. GUESTS .. "stress")
+    local first, run = kitlua_count(GUESTS .. "stress", {})
+    assert.are.equal("ok\n", run.out)
+    assert.is_true(first > 10000000)
+    for _ = 1, 3 do assert.are.equal(first, (kitlua_count(GUESTS .. "stress", {}))) end
+  end)
+
   it("do not depend on the machine when the program is shown a model: --cpu", function()
     local function seen(options) return support.run(support.guest(TOOLS .. "x64_machine", {}, options)).out end
     local function features(model)

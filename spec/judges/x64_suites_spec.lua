@@ -23,6 +23,20 @@ local function without_garbage(text)
   return (text:gsub("bcd=%x+(%x%x%x%x%x%x)", "bcd=...%1"):gsub("^1%d%d%d%d%d%d%d%d%d\n$", "TIME\n"))
 end
 
+-- What kitlua does not do, and which programs need it. They are run as well: one that comes to pass has to be taken off.
+local needs = {
+  ["ptrace (refused)"] = {"fsgsbase", "mov_ss_trap", "ptrace_syscall", "syscall_numbering"},
+  ["modify_ldt, segments of its own"] = {"fsgsbase_restore", "ldt_gdt", "sigreturn"},
+  ["32-bit code in a 64-bit program"] = {"sysret_ss_attrs"},
+  ["the trap flag, which single-steps the program itself"] = {"single_step_syscall", "syscall_nt"},
+  ["addresses above the line that guests live under"] = {"sysret_rip"},
+  ["a vdso and the vsyscall page, where calls would be neither seen nor counted"] = {"test_vsyscall", "vsyscall"},
+}
+local missing = {sigtrap_loop = "tools: the trap flag"} -- without a tool it passes
+for what, programs in pairs(needs) do
+  for _, name in ipairs(programs) do missing[name] = what end
+end
+
 -- suite, how many programs have to pass natively for it to be a judge, what of the output is compared; all: not only what passes
 local suites = {
   {"qemu", 20, without_garbage, all = true},
@@ -58,13 +72,17 @@ local function check(suite, way)
   local list = {}
   for _, name in ipairs(names) do
     list[#list + 1] = {dir .. name, timeout = 100}
-    list[#list + 1] = support.with(support.guest(dir .. name, {}, way), {timeout = 120})
+    list[#list + 1] = support.with(support.guest(dir .. name, {}, way), {timeout = missing[name] and 20 or 600})
   end
   local runs, wrong, compared = support.run_all(list), {}, suite[3]
   for i, name in ipairs(names) do
     local native, here = runs[2 * i - 1], runs[2 * i]
     local want, got = compared(native.out), compared(here.out)
-    if native.status ~= here.status or want ~= got then
+    local same = native.status == here.status and want == got
+    if missing[name] then
+      local always = not missing[name]:find("^tools")
+      if same and always then wrong[#wrong + 1] = name .. " passes: take it off the list" end
+    elseif not same then
       wrong[#wrong + 1] = ("%s: natively status %d, here %d; %s\n  %s"):format(name, native.status, here.status,
         first_difference(want, got), here.err:sub(-300))
     end
